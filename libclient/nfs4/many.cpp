@@ -25,10 +25,10 @@ using engine::Named;
 using Chunks = SmallFiles::Chunks;
 
 constexpr std::size_t kBatchesInFlight = 16;
-/// What the "current" stateid is called (RFC 8881 8.2.3).
+/// The stateid that means the current stateid of the COMPOUND (RFC 8881 8.2.3).
 constexpr stateid4 kCurrent{.seqid = 1, .other = {}};
 
-/// Those that cannot be long: no owners.
+/// Attributes whose encoded values are short, so without owners.
 const bitmap4& short_attributes() {
   static const bitmap4 map = bitmap_of({FATTR4_TYPE, FATTR4_CHANGE, FATTR4_SIZE, FATTR4_FSID, FATTR4_FILEID,
                                         FATTR4_MODE, FATTR4_NUMLINKS, FATTR4_SPACE_USED, FATTR4_TIME_ACCESS,
@@ -36,8 +36,8 @@ const bitmap4& short_attributes() {
   return map;
 }
 
-/// What a file takes of what a COMPOUND may have: operations; bytes of the Call and of the Reply, with data; bytes of the
-/// Reply that the server is to keep; memory chunks.
+/// The share of a COMPOUND's limits that one file uses: operations; bytes of the Call and of the Reply, with
+/// data; bytes of the Reply that the server has to cache; memory chunks.
 struct Share {
   std::size_t operations = 0, call = 0, reply = 0, kept = 0, chunks = 0;
   Share& operator+=(const Share& other) {
@@ -59,11 +59,12 @@ std::size_t text_size(const std::string& text) {
   return 4 + xdr::padded(text.size());
 }
 
-constexpr std::size_t kOperation = 4;  // its number
+constexpr std::size_t kOperation = 4;  // the operation's number
 constexpr std::size_t kStateid = 16;
 constexpr std::size_t kPlainResult = 8;  // number and status
 
-/// Going to the directory, and keeping it for the files behind the first.
+/// Returns the share of the walk to a directory, and of the SAVEFH that keeps it for the files after the
+/// first.
 Share share_of_walk(const Spot& directory) {
   Share out{.operations = 2 + directory.names.size(), .call = 2 * kOperation + text_size("")};
   if (directory.from) out.call += xdr::padded(directory.from->length);
@@ -74,15 +75,16 @@ Share share_of_walk(const Spot& directory) {
 constexpr Share kShareOfReturn{
     .operations = 1, .call = kOperation, .reply = kPlainResult, .kept = kPlainResult};
 
-/// What became of a file.
+/// What one COMPOUND achieved for one of its files.
 enum class Fate : std::uint8_t {
-  done,       ///< it has its result
-  again,      ///< in another COMPOUND
-  alone,      ///< by the ordinary operations
-  misplaced,  ///< the Reply is at fault: its data may be elsewhere
+  done,       ///< the file has its result
+  again,      ///< the file has to be put into another COMPOUND
+  alone,      ///< the file has to be done by the ordinary operations
+  misplaced,  ///< the Reply cannot be decoded: data of the file may have been placed elsewhere
 };
 
-/// The operation has ended the COMPOUND, and the Error is what the ordinary operations would give.
+/// Whether the refused operation has ended the COMPOUND with a status that the ordinary operations would
+/// return as well.
 bool is_final(const CompoundReply& reply) {
   const nfsstat4 status = reply.failed_status();
   if (status != reply.status()) return false;
@@ -103,7 +105,7 @@ bool is_final(const CompoundReply& reply) {
       return false;
   }
 }
-/// What stood in the same COMPOUND before it has to do with it.
+/// Whether the operation may have been refused because of the operations before it in the COMPOUND.
 bool is_of_company(const CompoundReply& reply) {
   switch (reply.failed_status()) {
     case NFS4ERR_DELAY:
@@ -118,7 +120,7 @@ bool is_of_company(const CompoundReply& reply) {
   }
 }
 
-/// take_getattr() of short_attributes().
+/// Returns the result of a GETATTR of short_attributes().
 std::optional<Attributes> take_attributes(CompoundReply& reply) {
   std::optional<Attributes> out;
   (void)take_getattr(reply, out);
@@ -155,7 +157,8 @@ class Reading {
     if (!reply.take<op::READ>(res)) {
       const nfsstat4 status = reply.failed_status();
       if (status == NFS4_OK) return Fate::misplaced;
-      // Only what it is cannot be another thing for OPEN.
+      // Only these two statuses are certain to be OPEN's answer too, because they tell the type of the
+      // object.
       return status == NFS4ERR_SYMLINK || status == NFS4ERR_ISDIR ? refused(reply, item) : Fate::alone;
     }
     const READ4resok& ok = *res.get<NFS4_OK>();
@@ -236,7 +239,7 @@ class Writing {
     out.call = kOpenCall + text_size(item.file.name) + kOperation + kOperation + kStateid + 16 +
                xdr::padded(item.data.size()) + 2 * kOperation + kStateid + kGetattr;
     out.reply = open_ + handle_ + write_ + close_ + attributes_;
-    // Of an OPEN that brings no delegation, as it is asked for.
+    // The Reply to be cached is one without a delegation, because OPEN asks for none.
     out.kept = kOpenKept + handle_ + write_ + close_ + attributes_;
     return out;
   }
@@ -289,9 +292,9 @@ class Writing {
 
  private:
   static constexpr std::size_t kGetattr = kOperation + 4 + 3 * 4;
-  // Operation, seqid, shares, owner, how, mode and size with their bitmap, claim.
+  // The parts are: operation, seqid, shares, owner, how, mode and size with their bitmap, claim.
   static constexpr std::size_t kOpenCall = 4 + 4 + 4 + 4 + 8 + 4 + 8 + 4 + 4 + 12 + 4 + 16 + 4;
-  // Number, status, stateid, change_info4, flags, bitmap, no delegation and why.
+  // The parts are: number, status, stateid, change_info4, flags, bitmap, no delegation and the reason.
   static constexpr std::size_t kOpenKept = 4 + 4 + 16 + 20 + 4 + 16 + 12;
 
   LeaseHolder& session_;
@@ -304,7 +307,7 @@ class Writing {
 
 // ---- from files to COMPOUNDs ----
 
-/// All items, a few COMPOUNDs at a time.
+/// Processes all items, a few COMPOUNDs at a time.
 template <class Kind>
 class Batches {
  public:
@@ -337,7 +340,8 @@ class Batches {
 
  private:
   [[nodiscard]] bool in_stream() const { return chunks_ == Chunks::bad; }
-  /// COMPOUNDs with next to nothing in them tell nothing of chunks, and are not waited for for ever.
+  /// Whether the next COMPOUND still is a trial of chunks. COMPOUNDs with at most one file that has data
+  /// prove nothing about chunks, so the number of trials is bounded.
   [[nodiscard]] bool is_trying() const { return chunks_ == Chunks::untried && tried_ < kTries; }
 
   async::Task<void> one_batch() {
@@ -352,7 +356,7 @@ class Batches {
     if (!batch.empty()) {
       auto reply = co_await session_.call(std::move(compound));
       if (reply) {
-        // An unnoticed restart may have cost the server data of these files, so the answers may be out of date.
+        // A restart that went unnoticed may have lost data of these files, so the answers may be out of date.
         const bool doubtful = watch.overtaken() || (!Kind::kOpens && files_.any_in_doubt());
         settle(batch, *reply, stream, guard, doubtful);
       } else {
@@ -363,7 +367,8 @@ class Batches {
     ended_.notify_all();
   }
 
-  /// Takes as many from the front as fit. None: not even the first does, and it is done alone.
+  /// Takes as many items from the front as fit into the COMPOUND. If not even the first one fits, it is left
+  /// to the ordinary operations and none is returned.
   std::vector<Item*> fill(Compound& compound, bool stream, const writing::RewriteWatch& watch) {
     std::vector<Item*> out;
     const Spot* at = nullptr;
@@ -373,7 +378,7 @@ class Batches {
                .reply = static_cast<std::size_t>(compound.reply_size().max_inline)};
     used.kept = used.reply;
     const bool one_only = async::buggify(session_.loop());
-    // What protects it makes it longer.
+    // Protection (RPCSEC_GSS) makes the Call longer than `Share` counts.
     const bool is_sealed = Kind::kOpens && compound.protection() != nullptr;
     while (!todo_.empty() && !(one_only && out.size() == 1)) {
       Item& item = *todo_.front();
@@ -415,8 +420,9 @@ class Batches {
            room.reply <= facts.max_response && (!Kind::kOpens || room.kept <= facts.max_response_cached) &&
            room.chunks <= reply_sizing::kMaxEligible;
   }
-  /// With its transport header, which has a chunk of one segment for each READ and a Reply chunk (rpcrdma/header.h): what is
-  /// longer the server would have to fetch before it can look at it, and may go wrong about (many.h).
+  /// Whether the Call fits inline with its transport header, which has a chunk of one segment for each READ
+  /// and a Reply chunk (rpcrdma/header.h). The server has to fetch a longer Call before it can look at it,
+  /// and may then write wrong data (many.h).
   [[nodiscard]] bool fits_inline(const Share& room) const {
     constexpr std::size_t kHeader = 28, kChunk = 24;
     return kHeader + (room.chunks + 1) * kChunk + room.call <= session_.call_threshold();
@@ -437,11 +443,12 @@ class Batches {
     }
   }
 
-  /// `doubtful`: what was done well is done once more by the ordinary operations, which see to each file.
+  /// Gives each item of the batch its result. `doubtful`: the results may be out of date, so items that
+  /// succeeded are done once more by the ordinary operations, which check each file.
   void settle(const std::vector<Item*>& batch, CompoundReply& reply, bool stream,
               const std::optional<Openings::Guard>& guard, bool doubtful) {
     const Spot* at = nullptr;
-    const Spot* lost = nullptr;  // a directory that is not to be had
+    const Spot* lost = nullptr;  // a directory that could not be reached
     std::size_t next = 0, placed = 0;
     for (; next < batch.size(); ++next) {
       Item& item = *batch[next];
@@ -456,7 +463,7 @@ class Batches {
           alone_.push_back(&item);
         }
         if (reply.failed_status() == NFS4_OK) continue;
-        // It is what ended the COMPOUND, or its attributes are.
+        // The item's own failure has ended the COMPOUND, or its GETATTR has.
         ++next;
         break;
       }
@@ -474,7 +481,8 @@ class Batches {
     put_back(batch, next, lost);
   }
 
-  /// Those from `next` on, in front of all others. What is in a directory that is not to be had is done alone.
+  /// Puts the items from `next` on in front of all others. Items in the directory `lost` are left to the
+  /// ordinary operations.
   void put_back(const std::vector<Item*>& batch, std::size_t next, const Spot* lost) {
     for (std::size_t i = batch.size(); i > next; --i) {
       Item* const item = batch[i - 1];
@@ -497,7 +505,7 @@ class Batches {
       alone_.insert(alone_.end(), batch.begin(), batch.end());
       return;
     }
-    // The server does not answer, or the client ends: no other COMPOUND would fare better.
+    // The server does not answer, or the client is closing: no other COMPOUND would succeed.
     for (Item* item : batch) give(*item, why);
     for (Item* item : todo_) give(*item, why);
     todo_.clear();
@@ -517,7 +525,7 @@ class Batches {
   unsigned tried_ = 0;
   std::size_t running_ = 0;
   async::Event ended_;
-  async::Tasks tasks_;  // the last: they use the others
+  async::Tasks tasks_;  // the last member, because tasks use the others
 };
 
 }  // namespace

@@ -14,7 +14,7 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-// g++ 12 does not take a braced list inside a coroutine.
+// g++ 12 does not accept a braced list inside a coroutine, so these bitmaps are functions.
 const bitmap4& space_attributes() {
   static const bitmap4 map =
       bitmap_of({FATTR4_FSID, FATTR4_FILES_AVAIL, FATTR4_FILES_FREE, FATTR4_FILES_TOTAL, FATTR4_MAXNAME,
@@ -31,13 +31,13 @@ const bitmap4& entry_attributes() {
   return map;
 }
 
-constexpr count4 kPage = 128U << 10;  // of a directory, on the wire
-/// One entry with all its attributes.
+constexpr count4 kPage = 128U << 10;  // the most bytes of a directory in one Reply
+/// Room for one entry with all its attributes.
 constexpr count4 kLeastReaddirBytes = 8192;
-/// What stands around a READDIR's entries: the RPC header with the largest verifier, SEQUENCE, PUTFH.
+/// Size of the Reply around a READDIR's entries: the RPC header with the largest verifier, SEQUENCE, PUTFH.
 constexpr std::uint32_t kReaddirEnvelope = 512;
 
-/// The bits of ACCESS that make up one of access(2), by what the object is (as Linux has it).
+/// The bits of ACCESS that make up one bit of access(2), depending on the type of the object (as in Linux).
 struct Right {
   unsigned asked;
   std::uint32_t of_directory, of_others;
@@ -55,14 +55,14 @@ bool take_handle(CompoundReply& reply, FileHandle& handle) {
   return true;
 }
 
-/// The handle of a spot: from a GETFH where it was walked to.
+/// Takes the handle of a spot: from a GETFH if names were walked, else the spot's own.
 bool take_walked(CompoundReply& reply, const Spot& spot, FileHandle& handle) {
   if (!spot.is_handle()) return take_handle(reply, handle);
   handle = *spot.from;
   return true;
 }
 
-/// GETFH and GETATTR of an object that has to be there.
+/// Adds GETFH and GETATTR of an object that must exist.
 void add_object(Compound& compound) {
   compound.add<op::GETFH>();
   add_getattr(compound);
@@ -76,7 +76,8 @@ Listed to_listed(entry4& entry, const WireAttributes& wire, security::Mark mark)
   Listed out;
   out.cookie = entry.cookie;
   out.name = std::move(entry.name.value);
-  // Linux tells NFS4_OK for entries that are in order, others nothing (RFC 8881 5.8.1.12).
+  // Linux returns NFS4_OK in rdattr_error for a good entry, other servers leave rdattr_error out (RFC 8881
+  // 5.8.1.12).
   const bool told = wire.rdattr_error.value_or(NFS4_OK) == NFS4_OK;
   if (told) out.attributes = to_public(wire);
   out.attributes.file_id = wire.fileid ? *wire.fileid : wire.mounted_on_fileid.value_or(0);
@@ -93,11 +94,11 @@ void add_getattr(Compound& compound) {
 
 bool take_getattr(CompoundReply& reply, std::optional<Attributes>& out) {
   out.reset();
-  // Behind one that was refused there is nothing more.
+  // The server executes no operation behind a refused one, so there is no result.
   if (reply.failed_status() != NFS4_OK) return true;
   GETATTR4res res;
   if (!reply.take<op::GETATTR>(res)) return reply.failed_status() != NFS4_OK;
-  // Undecodable: as if they had not come, since what was done is done.
+  // Attributes that cannot be decoded count as absent, because the operation before them has been executed.
   out = to_public(res.get<NFS4_OK>()->obj_attributes);
   return true;
 }
@@ -130,7 +131,7 @@ async::Task<Result<Objects::Looked>> Objects::lookup(Caller caller, Spot directo
   co_return looked;
 }
 
-/// Of a name that the server wants another flavour for.
+/// Looks up a name for which the server wants another flavour than for the directory.
 async::Task<Result<Objects::Looked>> Objects::lookup_across(Caller caller, Spot directory, std::string name) {
   const std::string text = directory.text(name);
   auto above = co_await walk(session_, caller, std::move(directory));
@@ -156,7 +157,8 @@ async::Task<Result<Object>> Objects::parent(Caller caller, FileHandle directory)
         });
     const bool crosses = again && !above && above.error().status() == NFS4ERR_WRONGSEC;
     if (!crosses) co_return above;
-    // It was crossed to from there.
+    // The client crossed to this directory from above, where another flavour applies, so try the flavour of
+    // the root.
     directory.mark = session_.crossings().root();
   }
 }
@@ -222,8 +224,8 @@ async::Task<Result<Rights>> Objects::access(Caller caller, Spot spot, unsigned w
         const ACCESS4resok& ok = *res.get<NFS4_OK>();
         for (const Right& right : kRights) {
           const std::uint32_t bits = out.type == FileType::directory ? right.of_directory : right.of_others;
-          // What the server cannot tell is not held against the caller (RFC 8881 18.1.3), as long as it tells
-          // some.
+          // A bit that the server cannot judge is not held against the caller (RFC 8881 18.1.3), if the
+          // server judges at least one other bit.
           const std::uint32_t told = bits & ok.supported;
           if (told != 0 && (ok.access & told) == told) out.granted |= wanted & right.asked;
         }
@@ -285,7 +287,7 @@ async::Task<Result<Made>> Objects::create_once(Caller caller, Spot directory, st
       },
       [](CompoundReply& reply, Made& out) {
         if (!reply.take<op::SAVEFH>() || !reply.take<op::CREATE>()) return false;
-        // It is made, whatever is said behind it.
+        // The object has been made, whatever the operations behind CREATE return.
         if (take_object(reply, out.object) && reply.take<op::RESTOREFH>())
           (void)take_getattr(reply, out.directory);
         return true;
@@ -306,7 +308,7 @@ async::Task<Result<Made>> Objects::make_directory(Caller caller, Spot directory,
 
 async::Task<Result<Made>> Objects::make_symlink(Caller caller, Spot directory, std::string name,
                                                 std::string text) {
-  // The text stays here for as long as the call: DDP-eligible bytes are not copied into the Compound.
+  // The text stays here as long as the call, because DDP-eligible bytes are not copied into the Compound.
   const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
   co_return co_await create(std::move(caller), std::move(directory), std::move(name),
                             createtype4::of<NF4LNK>(linktext4{bytes}), SetAttributes(), text, "symlink");
@@ -404,7 +406,7 @@ async::Task<Result<Page>> Objects::list(Caller caller, Spot directory, std::uint
         READDIR4args args;
         args.cookie = cookie;
         args.cookieverf = verifier;
-        // Room for one entry with all its attributes, and no more than a Reply may be, which comes first.
+        // The page has room for one entry with all its attributes, but the limit of a Reply comes first.
         args.maxcount = std::min(async::buggify(session_.loop()) ? kLeastReaddirBytes : kPage,
                                  session_.facts().max_response - kReaddirEnvelope);
         args.dircount = args.maxcount;

@@ -1,15 +1,16 @@
-// The engine's operations on names and objects, wherever they are (Spot); Nfs4Engine (engine.h) adds files.
+// The engine's operations on names and objects, wherever they are (Spot). Nfs4Engine (engine.h) adds files.
 //
-// Each is one COMPOUND, which walks to the spot first and also brings attributes as they are afterwards, of the
-// object and of its directory. An operation that changed something has succeeded even where its attributes
-// could not be had any more: there are none then, to be asked for again.
+// Each operation is one COMPOUND. It walks to the spot first, and also returns the attributes of the object
+// and of its directory as they are after the operation. An operation that changed something has succeeded
+// even if its attributes could not be read any more: the result then has none, and the caller asks for them.
 //
-// A failed operation gives the server's status as an Error; DELAY and GRACE are waited for, and a lost Reply
-// is had again from the session's slot (RFC 8881 2.10.6), so that nothing is executed twice while the server
-// keeps its session. Where the session was lost, as in a restart of the server, the names tell whether it was
-// done (outcome.cpp).
+// A failed operation returns the server's status as an Error. DELAY and GRACE are waited for. A lost Reply is
+// retransmitted from the session's slot (RFC 8881 2.10.6), so that no request is executed twice while the
+// server keeps its session. If the session was lost, as in a restart of the server, outcome.cpp looks at the
+// names to learn whether the operation was executed.
 //
-// Confined to the loop's thread. Arguments are taken by value: a task may outlive what it was called with.
+// Confined to the loop's thread. Arguments are taken by value, because a task may outlive the caller's
+// variables.
 #pragma once
 
 #include <array>
@@ -68,19 +69,20 @@ class Objects : public Engine {
   async::Task<Result<Acl>> get_acl(Caller caller, FileHandle object) override;
   async::Task<Status> set_acl(Caller caller, FileHandle object, Acl acl) override;
 
-  // ---- what the others are made of ----
+  // ---- operations that the others are made of ----
 
-  /// No object: there is no such name, as of the directory's attributes.
+  /// Result of lookup(). Without an object the directory has no such name, at the time of `directory`.
   struct Looked {
     std::optional<Object> object;
     std::optional<Attributes> directory;
   };
-  /// `with_attributes`: of the object, too.
+  /// Looks a name up. `with_attributes`: the object's attributes are returned, too.
   async::Task<Result<Looked>> lookup(Caller caller, Spot directory, std::string name,
                                      bool with_attributes = true);
-  /// `stateid`: of an open file where the size is set, else zero (RFC 8881 18.30.3). Whoever sets a size here
-  /// tells OpenFiles::resized(): what is not committed behind it must not come back. `turn` is his until then. No
-  /// attributes: they were set, and could not be had behind that.
+  /// Sets attributes under `stateid`: that of an open file if the size is set, else zero (RFC 8881 18.30.3).
+  /// A caller that sets a size must then call OpenFiles::resized(), so that uncommitted data behind the new
+  /// size is not written again, and must hold `turn` until then. The result has no attributes if they were
+  /// set and could not be read afterwards.
   async::Task<Result<std::optional<Attributes>>> set_with_stateid(Caller caller, FileHandle object,
                                                                   stateid4 stateid, SetAttributes changes,
                                                                   const writing::Turn& turn);
@@ -89,12 +91,12 @@ class Objects : public Engine {
   LeaseHolder& session_;
 
  private:
-  /// One COMPOUND that begins with the walks: what `add(compound)` adds, then `take(reply, out)` takes those
-  /// results. `text` names the objects in an Error.
+  /// Makes one COMPOUND that begins with the walks to `spots`. `add(compound)` adds the operations behind
+  /// them, and `take(reply, out)` takes the results of those. `text` names the objects in an Error.
   template <class Out, std::size_t n, class Add, class Take>
   async::Task<Result<Out>> at(Caller caller, std::array<Spot*, n> spots, std::string text, const char* what,
                               Add add, Take take);
-  /// An Error names the object at the spot, or the one in it that is called `name`.
+  /// As above for one spot. An Error names the object at the spot, or the object in it that is called `name`.
   template <class Out, class Add, class Take>
   async::Task<Result<Out>> at(Caller caller, Spot& spot, std::string_view name, const char* what, Add add,
                               Take take) {
@@ -109,7 +111,8 @@ class Objects : public Engine {
                                               typename Op::Args args);
   // outcome.cpp
   using Stamp = std::optional<std::uint64_t>;
-  /// Notes how the directory is now, and how it was last. Nothing is known where there are sessions: nobody asks.
+  /// Notes the directory's change attribute for outcome.cpp. With sessions nothing is noted, because stamps
+  /// are not used there.
   void saw(const Spot& directory, const std::optional<Attributes>& now) {
     const bool wanted = !session_.has_sessions() && directory.is_handle() && now;
     if (wanted) stamps_.seen(*directory.from, now->change, session_.loop().now());
@@ -119,12 +122,12 @@ class Objects : public Engine {
   }
   std::optional<Error> refusal(const Error& error, const Spot& directory, const Stamp& before,
                                const std::optional<Attributes>& now);
-  /// `text`: of a symbolic link.
+  /// Creates an object, and looks at the name if the answer is lost. `text`: that of a symbolic link.
   async::Task<Result<Made>> create(Caller caller, Spot directory, std::string name, createtype4 type,
                                    SetAttributes changes, std::string text, const char* what);
   async::Task<bool> is_as_made(Caller caller, Object object, createtype4 type, std::string text,
                                SetAttributes changes);
-  // Each of these ends with ErrorKind::unknown_outcome where its session is lost while it is under way.
+  // Each of these ends with ErrorKind::unknown_outcome if its session is lost while it is under way.
   async::Task<Result<Made>> create_once(Caller caller, Spot directory, std::string name, createtype4 type,
                                         SetAttributes changes, const char* what);
   async::Task<Result<std::optional<Attributes>>> remove_once(Caller caller, Spot directory, std::string name);
@@ -154,10 +157,10 @@ async::Task<Result<Out>> Objects::at(Caller caller, std::array<Spot*, n> spots, 
   }
 }
 
-// ---- for what else ends in attributes (open_files.cpp, file_data.cpp) ----
+// ---- for other files whose COMPOUNDs end in attributes (open_files.cpp, file_data.cpp) ----
 
-/// GETATTR of public_attributes(), and the result of that or of one for fewer. take: false if the Reply is at
-/// fault; where the server refused, `out` is empty.
+/// Adds a GETATTR of public_attributes(), and takes its result or that of a GETATTR of fewer. take_getattr()
+/// returns false if the Reply cannot be decoded. If the server refused, it returns true and `out` is empty.
 void add_getattr(Compound& compound);
 bool take_getattr(CompoundReply& reply, std::optional<Attributes>& out);
 

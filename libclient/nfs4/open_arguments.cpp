@@ -10,7 +10,7 @@ OPEN4args open_arguments(const Calls& calls, const Open& open, std::uint32_t wan
   args.owner.clientid = calls.facts().client_id;
   xdr::Message owner;
   xdr::Encoder(owner).u64(open.owner);
-  if (!calls.has_sessions()) xdr::Encoder(owner).u64(0);  // its generation (v40/owners.h)
+  if (!calls.has_sessions()) xdr::Encoder(owner).u64(0);  // the owner's generation (v40/owners.h)
   const auto bytes = owner.stream.bytes();
   args.owner.owner.value.assign(bytes.begin(), bytes.end());
   return args;

@@ -1,4 +1,4 @@
-// What OPEN is asked for on behalf of an Open (RFC 8881 18.16).
+// Arguments of OPEN for an Open (RFC 8881 18.16).
 #pragma once
 
 #include "nfs4/calls.h"
@@ -6,10 +6,10 @@
 
 namespace nfsrdma::nfs4 {
 
-/// OPEN's arguments but for openhow and claim. `wanted`: what Delegations::wanted_for() says.
+/// Returns OPEN's arguments without openhow and claim. `wanted`: the result of Delegations::wanted_for().
 OPEN4args open_arguments(const Calls& calls, const Open& open, std::uint32_t wanted);
-/// The same for a file that was open before: in the grace period, and otherwise. Without sessions the latter is by
-/// the name at its place.
+/// Return the arguments for a file that was open before: open_previous() in the grace period, open_again()
+/// otherwise. Without sessions open_again() opens by the name at `open.place`.
 OPEN4args open_previous(const Calls& calls, const Open& open);
 OPEN4args open_again(const Calls& calls, const Open& open, std::uint32_t access, std::uint32_t wanted);
 
