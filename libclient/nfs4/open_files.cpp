@@ -21,7 +21,8 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-/// The server recognises a repeated exclusive create by its verifier, in EXCLUSIVE4_1 and in NFSv4.0's EXCLUSIVE4.
+/// Whether the OPEN is an exclusive create. The server recognises a repeated one by its verifier, in
+/// EXCLUSIVE4_1 and in NFSv4.0's EXCLUSIVE4.
 bool is_exclusive(const openflag4& how) {
   const createhow4* create = how.get<OPEN4_CREATE>();
   return create != nullptr &&
@@ -32,10 +33,10 @@ bool has_one_of(const bitmap4& map, std::initializer_list<fattr4_number> numbers
   return std::ranges::any_of(numbers, [&map](fattr4_number number) { return has_bit(map, number); });
 }
 
-/// Returns what the client has to set after an exclusive create: the attributes of `wanted` that the server did not set,
-/// and the times in which the server keeps the verifier. RFC 8881 18.16.3: `attrset` names both kinds, and an attribute
-/// in it that was not asked for holds the verifier. In NFSv4.0 the verifier takes the place of all attributes, so the
-/// SETATTR is needed anyway and sets both times, whatever `attrset` says.
+/// Returns what the client has to set after an exclusive create: the attributes of `wanted` that the server
+/// did not set, and the times in which the server keeps the verifier. RFC 8881 18.16.3: `attrset` names both
+/// kinds, and an attribute in it that was not asked for holds the verifier. In NFSv4.0 the verifier takes the
+/// place of all attributes, so the SETATTR is needed anyway and sets both times, whatever `attrset` says.
 SetAttributes left_to_set(SetAttributes wanted, const bitmap4& attrset, bool has_sessions) {
   if (has_bit(attrset, FATTR4_MODE)) wanted.mode.reset();
   if (has_bit(attrset, FATTR4_SIZE)) wanted.size.reset();
@@ -49,7 +50,8 @@ bool is_empty(const SetAttributes& changes) {
                                               [](std::uint32_t word) { return word == 0; });
 }
 
-/// Who makes a file has it open for whatever he likes, once.
+/// Whether the mode gives the file's owner this access. The OPEN that creates a file gets any access whatever
+/// the mode, so a later open(2) by the same user may be refused.
 bool owner_may(const std::optional<Attributes>& attributes, std::uint32_t access) {
   const bool reads = (access & OPEN4_SHARE_ACCESS_READ) != 0,
              writes = (access & OPEN4_SHARE_ACCESS_WRITE) != 0;
@@ -57,7 +59,7 @@ bool owner_may(const std::optional<Attributes>& attributes, std::uint32_t access
   return attributes && (attributes->mode & needed) == needed;
 }
 
-/// Of the GETATTR behind OPEN; what take_getattr() says.
+/// Takes the result of the GETATTR behind OPEN. Returns what take_getattr() returns.
 bool take_attributes(OpenResult& out, const OPEN4resok& ok, CompoundReply& reply) {
   const bool taken = take_getattr(reply, out.object.attributes);
   if (out.object.attributes) {
@@ -75,7 +77,8 @@ openflag4 how_to_create(LeaseHolder& session, bool exclusive, const SetAttribute
   if (exclusive && !session.has_sessions()) {
     out.emplace<EXCLUSIVE4>() = std::bit_cast<verifier4>(loop.random<std::uint64_t>());
   } else if (exclusive) {
-    // Servers need not take a size here (RFC 8881 18.16.3, suppattr_exclcreat). The verifier makes a second try after a lost answer find the file its own (RFC 8881 18.16.3).
+    // Servers need not accept a size here (RFC 8881 18.16.3, suppattr_exclcreat). If the answer is lost, the
+    // verifier makes a second OPEN find the file its own.
     out.emplace<EXCLUSIVE4_1>() = {std::bit_cast<verifier4>(loop.random<std::uint64_t>()),
                                    encode_changes_but_size(changes)};
   } else {
@@ -94,13 +97,15 @@ std::uint64_t OpenFiles::owner_of(const Caller& caller) {
   return at->second;
 }
 
-/// There are servers that grant a delegation for writing to those alone who read as well (Linux before 6.16).
+/// Asks for read access as well, if a write delegation is wanted. Linux before 6.16 grants one only to an
+/// OPEN for reading and writing.
 void OpenFiles::widen(Opening& what) const {
   const bool wants = session_.delegations().wanted_for(what.access) == OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG;
   if (wants) what.besides = OPEN4_SHARE_ACCESS_READ & ~what.access;
 }
 
-/// What is asked for besides may be what is refused.
+/// Called when an OPEN was refused. The server may have refused only the additional access of widen().
+/// Returns true if the OPEN is to be sent again without it.
 bool OpenFiles::narrows(Opening& what, const CompoundReply& reply) {
   const nfsstat4 refused = reply.failed_status();
   if (refused != NFS4ERR_ACCESS && refused != NFS4ERR_SHARE_DENIED) return false;
@@ -124,9 +129,9 @@ OpenRef OpenFiles::count_in(std::shared_ptr<OpenFile> file, std::uint32_t access
   return {shared_from_this(), std::move(file), access};
 }
 
-/// Puts what the server said of its state where it belongs: with what is known of the file already, if the
-/// same caller has it open. Where that state is there no more, FileState::complete() has the file opened again,
-/// if nothing newer is known.
+/// Puts the state from an OPEN's answer into the OpenFile of this caller if there is one, else into a new
+/// one. If that state has been closed meanwhile, FileState::complete() has the file opened again, unless a
+/// newer state is known.
 OpenRef OpenFiles::adopt(const Opening& what, const nfs_fh4& handle, const OPEN4resok& ok,
                          const Openings::Guard& guard, const CompoundReply& reply) {
   const std::uint64_t owner = owner_of(what.caller);
@@ -175,7 +180,8 @@ async::Task<void> OpenFiles::settle_doubt() {
     writing::Question question(std::move(record));
     if (question.begin()) continue;
     auto done = co_await question.settle();
-    if (!done) co_return;  // the server does not answer
+    // The server does not answer.
+    if (!done) co_return;
   }
 }
 
@@ -206,11 +212,12 @@ async::Task<Result<OpenResult>> OpenFiles::open_handle(Caller caller, nfs_fh4 fi
 
 namespace {
 
-/// Asks for the attributes again if the file is in doubt: those of the OPEN may lack data that a restart has cost.
+/// Asks for the attributes again if the file is in doubt, because those from the OPEN may lack data that a
+/// restart lost.
 async::Task<void> look_again(OpenResult& out) {
   if (!out.file->in_doubt()) co_return;
   auto now = co_await out.file->attributes();
-  // The file is open all the same where its data or its locks are lost.
+  // The file is open even if its data or its locks are lost, so an Error of attributes() is ignored.
   if (now) out.object.attributes = std::move(*now);
   if (!now && out.object.attributes)
     out.object.attributes->size = std::max(out.object.attributes->size, out.file->end_in_doubt());
@@ -253,8 +260,9 @@ async::Task<Result<OpenResult>> OpenFiles::open_name(Opening what, Spot director
   OPEN4resok& ok = *res.get<NFS4_OK>();
   OpenResult out;
   out.object.handle = handle.get<NFS4_OK>()->object;
-  // Before anything is waited for: what is written meanwhile is not cut. In NFSv4.0 the answer may be that to another
-  // OPEN, of another file, which settle_owner() finds out.
+  // The new size is noted before the first co_await, so that data written during a wait is not discarded as
+  // truncated. In NFSv4.0 the answer may belong to another OPEN, of another file, which settle_owner() finds
+  // out.
   if (changes.size && !needs_place) resized(out.object.handle, *changes.size);
   out.to_be_cut_again = changes.size && watch.overtaken();
   if (needs_place) {
@@ -274,8 +282,8 @@ async::Task<Result<OpenResult>> OpenFiles::open_name(Opening what, Spot director
     session_.delegations().rights_change(out.object.handle);
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
   if (is_exclusive(what.how)) {
-    // The SETATTR has a COMPOUND of its own: the new times replace the verifier, and a server that restarts before its
-    // answer arrives would refuse the repeated OPEN with NFS4ERR_EXIST.
+    // The SETATTR has a COMPOUND of its own: the new times replace the verifier, and a server that restarts
+    // before its answer arrives would refuse the repeated OPEN with NFS4ERR_EXIST.
     const SetAttributes left = left_to_set(changes, ok.attrset, session_.has_sessions());
     if (!is_empty(left)) {
       auto done = co_await out.file->set_attributes(left, &out.object.attributes);
@@ -292,12 +300,12 @@ async::Task<Result<OpenResult>> OpenFiles::open_name(Opening what, Spot director
 
 namespace {
 
-/// What a COMPOUND found out about a name, before it opens the file.
+/// Result of the LOOKUP that a COMPOUND makes before it opens the file.
 enum class NameCheck : std::uint8_t {
   leads_here,
   leads_elsewhere,
-  not_allowed,  ///< the server refused to look it up: the COMPOUND ended there
-  failed,       ///< the Reply is at fault
+  not_allowed,  ///< the server refused the lookup, and the COMPOUND ended there
+  failed,       ///< the Reply cannot be decoded
 };
 
 void add_name_check(Compound& compound, const Place& place) {
@@ -337,7 +345,7 @@ async::Task<Result<OpenResult>> OpenFiles::open_known(Opening what, nfs_fh4 hand
   const bool delegated = held && held->serves(what.access) && held->is_delegated_for(what.access) &&
                          !async::buggify(session_.loop());
   if (delegated) {
-    // RFC 8881 10.4: nobody changed it, nor who may read it.
+    // RFC 8881 10.4: while the delegation is held, no other client has changed the file, or who may read it.
     out.file = count_in(held, what.access);
     auto now = co_await out.file->attributes();
     if (!now) co_return now.error();
@@ -349,7 +357,8 @@ async::Task<Result<OpenResult>> OpenFiles::open_known(Opening what, nfs_fh4 hand
     co_return co_await open_found(std::move(what), handle);
   }
   if (found_at && found_at->fresh) found_at.reset();
-  // A CLOSE of it that is held back would overtake the answer to this.
+  // A CLOSE of the file that is held back for a batch is sent now. Sent later it would overtake the answer to
+  // this OPEN.
   if (held && held->needed() == 0) session_.close_batch().hurry();
   const Openings::Guard guard(session_.openings());
   Compound compound = session_.begin("open", what.caller, handle.mark);
@@ -361,7 +370,7 @@ async::Task<Result<OpenResult>> OpenFiles::open_known(Opening what, nfs_fh4 hand
   auto reply = co_await session_.call(std::move(compound));
   if (!reply) co_return reply.error();
   const NameCheck check = found_at ? take_name_check(*reply, handle) : NameCheck::leads_here;
-  // Whoever got the file from somebody else may open it where he may not look around.
+  // A caller who got the file from another one may open it in a directory that he may not search.
   if (check == NameCheck::not_allowed) co_return co_await open_known(std::move(what), handle, std::nullopt);
   OPEN4res res;
   if (check == NameCheck::failed || !reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res)) {
@@ -370,7 +379,7 @@ async::Task<Result<OpenResult>> OpenFiles::open_known(Opening what, nfs_fh4 hand
     co_return status_error(NFS4ERR_STALE, "open", what.label);
   }
   out.file = adopt(what, handle, *res.get<NFS4_OK>(), guard, *reply);
-  // It was opened all the same, and is closed with `out`.
+  // The file was opened although the name leads elsewhere. It is closed with `out`.
   if (check == NameCheck::leads_elsewhere) co_return status_error(NFS4ERR_STALE, "open", what.label);
   (void)take_attributes(out, *res.get<NFS4_OK>(), *reply);
   if (out.object.attributes) out.file->know(*out.object.attributes, as_of);
@@ -379,7 +388,7 @@ async::Task<Result<OpenResult>> OpenFiles::open_known(Opening what, nfs_fh4 hand
   co_return std::move(out);
 }
 
-/// In NFSv4.0: by the name at `what.place`, if that leads to the file.
+/// Opens by the name at `what.place`, in NFSv4.0. The result is ESTALE if the name does not lead to the file.
 async::Task<Result<OpenResult>> OpenFiles::open_found(Opening what, nfs_fh4 handle) {
   if (!what.place) {
     co_return Error(ErrorKind::server, ESTALE, "open", what.label,
@@ -410,7 +419,7 @@ async::Task<Result<OpenResult>> OpenFiles::open_found(Opening what, nfs_fh4 hand
   if (is_repeated_answer(settled)) co_return co_await open_found(std::move(what), handle);
   if (!settled) co_return settled.error();
   out.file = adopt(what, out.object.handle, ok, guard, *reply);
-  // It was opened all the same, and is closed with `out`.
+  // Another file was opened. It is closed with `out`.
   if (out.object.handle != handle) co_return status_error(NFS4ERR_STALE, "open", what.label);
   (void)take_attributes(out, ok, *reply);
   if (out.object.attributes) out.file->know(*out.object.attributes, as_of);
@@ -421,14 +430,15 @@ async::Task<Result<OpenResult>> OpenFiles::open_found(Opening what, nfs_fh4 hand
 
 // ---- closing ----
 
-/// Gives back what nobody needs any more, one such task at a time for a file. What is needed may change while
-/// the server is asked.
+/// Gives back the access or the state that no OpenRef needs any more. One such task at a time runs for a
+/// file. The needed access may change while the server is asked.
 async::Task<Status> OpenFiles::shrink(std::shared_ptr<OpenFile> file, bool may_park) {
   const auto self = shared_from_this();
   const async::Counted under_way(giving_, given_);
   const bool settled = co_await file->settled(session_.default_deadline());
   if (!settled || !file->is_open())
-    co_return Status();  // whoever is at it sees what is needed when he is done
+    // Another task gives back what is not needed when it is done.
+    co_return Status();
   const FileState::Changing changing(*file);
   for (;;) {
     const std::uint32_t needed = file->needed();
@@ -440,7 +450,8 @@ async::Task<Status> OpenFiles::shrink(std::shared_ptr<OpenFile> file, bool may_p
     }
     auto& locks = file->state().locks;
     if (!locks.empty()) {
-      // Whoever locked it has closed it without saying so. The server need not do it by itself (18.2.3).
+      // The program that holds the lock closed the file without unlocking. The server need not unlock at
+      // CLOSE (18.2.3).
       const std::uint64_t owner = locks.begin()->first;
       auto released = co_await Locks(session_).release(file, owner);
       locks.erase(owner);
@@ -448,8 +459,8 @@ async::Task<Status> OpenFiles::shrink(std::shared_ptr<OpenFile> file, bool may_p
     }
     if (may_park && park(file)) co_return Status();
     if (file->in_use()) {
-      // What was read ahead may still be under way. Behind a CLOSE it would find the stateid gone, and have
-      // the file opened again.
+      // READs that were sent ahead may still be under way. Behind a CLOSE the server would refuse their
+      // stateid, and they would have the file opened again.
       const bool in_time = co_await file->unused(session_.default_deadline());
       if (in_time) continue;
     }
@@ -476,7 +487,7 @@ bool OpenFiles::park(const std::shared_ptr<OpenFile>& file) {
   return true;
 }
 
-/// False if it is not parked.
+/// Ends the parking of the file here. Returns false if the file is not parked.
 bool OpenFiles::take_out(OpenFile& file) {
   const auto at = parked_.find(file.state().parked);
   if (at == parked_.end() || at->second.get() != &file) return false;
@@ -485,7 +496,7 @@ bool OpenFiles::take_out(OpenFile& file) {
   return true;
 }
 
-/// The one that was used longest ago; null if there is none.
+/// Takes out the parked file that was used longest ago; null if there is none.
 std::shared_ptr<OpenFile> OpenFiles::take_first() {
   if (parked_.empty()) return nullptr;
   const auto first = parked_.begin()->second;
@@ -497,7 +508,7 @@ void OpenFiles::unpark(const nfs_fh4& file) {
   if (!parked_.empty()) session_.beside().spawn(unpark_soon(shared_from_this(), file));
 }
 
-/// In the loop's next turn: not from inside of what ends a delegation.
+/// Runs in the loop's next turn, because unpark() may be called from inside the code that ends a delegation.
 async::Task<void> OpenFiles::unpark_soon(std::shared_ptr<OpenFiles> self, nfs_fh4 handle) {
   const async::Counted under_way(self->giving_, self->given_);
   co_await self->session_.loop().sleep_for({});
@@ -513,7 +524,8 @@ void OpenFiles::unpark_now(const nfs_fh4& handle) {
     if (take_out(*open->user)) {
       found.push_back(open->user);
     } else if (open->parked == 0) {
-      session_.delegations().finish_recall(*open);  // it was opened meanwhile
+      // The file has been opened meanwhile.
+      session_.delegations().finish_recall(*open);
     }
   }
   for (const auto& file : found) session_.beside().spawn(shrink_beside(shared_from_this(), file));
@@ -548,7 +560,8 @@ std::shared_ptr<OpenFile> OpenFiles::delegated(const nfs_fh4& file) const {
 async::Task<Status> OpenFiles::close(std::shared_ptr<OpenFile> file, std::uint32_t access) {
   const auto self = shared_from_this();
   Status synced;
-  if (file->is_last_writer(access)) synced = co_await file->commit();  // while it may still be written
+  // The data is committed while the file is still open for writing.
+  if (file->is_last_writer(access)) synced = co_await file->commit();
   file->count_out(access);
   auto done = co_await shrink(std::move(file));
   co_return synced ? done : synced;
@@ -558,7 +571,8 @@ async::Task<Status> OpenFiles::close(OpenRef ref) {
   const auto self = shared_from_this();
   if (!ref) co_return Status();
   Status synced;
-  // While the OpenRef is there: a task that is destroyed here closes it beside.
+  // The OpenRef is kept until the commit has ended, so that a task that is destroyed here still closes the
+  // file.
   if (ref->is_last_writer(ref.access())) synced = co_await ref->commit();
   auto file = ref.take();
   auto done = co_await close(std::move(file), ref.access());
@@ -577,7 +591,7 @@ void OpenFiles::dropped(std::shared_ptr<OpenFile> file, std::uint32_t access) {
     session_.beside().spawn(close_beside(shared_from_this(), std::move(file), access));
 }
 
-/// An open in the registry and its OpenFile hold each other.
+/// Breaks the cycle of an Open in the registry and its OpenFile, which hold each other.
 OpenFiles::~OpenFiles() {
   std::vector<std::shared_ptr<OpenFile>> left;
   for (const auto& [number, open] : session_.opens().all()) left.push_back(std::move(open->user));

@@ -5,23 +5,27 @@
 //     co_await made->file->write(data, 0);
 //     co_await files->close(std::move(made->file));
 //
-// One open owner per caller (who is who he is by his numbers), so one OpenFile and one stateid per caller and file, which
-// the file's record has (file_record.h). Opening it again is an upgrade of that state; what the last closer of a kind
-// leaves is given back by OPEN_DOWNGRADE, what the last closer leaves by CLOSE. Each open(2) is an OpenRef, which counts in
-// its OpenFile. Nobody is ever denied (OPEN4_SHARE_DENY_NONE).
+// There is one open owner per caller, where callers are told apart by their identity (uid, gid, groups,
+// principal). So there is one OpenFile and one stateid per caller and file, which the file's record has
+// (file_record.h). Opening the file again upgrades that state. When the last open(2) that needs reading or
+// writing is closed, that access is given back by OPEN_DOWNGRADE. When the last open(2) is closed, the state
+// is given back by CLOSE. Each open(2) is an OpenRef, which counts in its OpenFile. No OPEN denies access to
+// anybody (OPEN4_SHARE_DENY_NONE).
 //
-// Replies may overtake each other. The seqid of the stateid tells which is later (access_order.h);
-// OPEN_DOWNGRADE and CLOSE say which state they mean, and the server refuses them (OLD_STATEID) if an OPEN
-// came first. Where its Reply does not come soon either, or another OPEN's was faster, they are executed all
-// the same, and what the OPEN brought is over when its Reply comes: the file is opened again. READ, WRITE and
-// LOCK mean the state as it is (seqid 0).
+// Replies may overtake each other. The seqid of the stateid tells which of them is later (access_order.h).
+// OPEN_DOWNGRADE and CLOSE name the state with its seqid, and the server refuses them (OLD_STATEID) if it
+// executed an OPEN first. If that OPEN's Reply does not come soon, or another OPEN's Reply comes first,
+// OPEN_DOWNGRADE and CLOSE are executed all the same. The state that the OPEN brought is then gone when its
+// Reply comes, and the file is opened again. READ, WRITE and LOCK name the state without a seqid (seqid 0).
 //
-// A file that is held with a delegation is opened again without asking the server, for reading, or for whatever it is
-// open for where the delegation is one for writing. With keep_delegated() it stays so when nobody has it open any more
-// ("parked"), until the delegation ends: to open it again costs nothing then, and nothing to close it.
+// If a file is held with a delegation, it is opened again without asking the server: for reading, or, with a
+// write delegation, for any access that the file is open for. With keep_delegated() a file without any
+// OpenRef stays open ("parked") until the delegation ends. Opening it again and closing it again then costs
+// no call.
 //
-// Confined to the loop's thread. OpenRefs and tasks keep the OpenFiles; none may outlive the LeaseHolder. OpenRefs that go
-// before LeaseHolder::close() are closed, later ones are only dropped.
+// Confined to the loop's thread. OpenRefs and tasks keep the OpenFiles alive, and none of them may outlive
+// the LeaseHolder. An OpenRef that is destroyed before LeaseHolder::close() is closed, a later one is only
+// dropped.
 #pragma once
 
 #include <map>
@@ -36,12 +40,12 @@ namespace nfsrdma::nfs4 {
 
 class OpenFiles;
 
-/// One open(2). Closed by OpenFiles::close(); one that is destroyed instead is closed beside, and nobody
-/// hears how that went.
+/// One open(2). OpenFiles::close() closes it. If it is destroyed instead, it is closed in the background, and
+/// no caller learns how that ended.
 class OpenRef {
  public:
   OpenRef() = default;
-  /// For OpenFiles, which has counted it in.
+  /// For OpenFiles only, which has counted the open(2) in the OpenFile.
   OpenRef(std::shared_ptr<OpenFiles> files, std::shared_ptr<OpenFile> file, std::uint32_t access)
       : files_(std::move(files)), file_(std::move(file)), access_(access) {}
   OpenRef(OpenRef&& other) noexcept = default;
@@ -52,10 +56,10 @@ class OpenRef {
 
   explicit operator bool() const { return file_ != nullptr; }
   OpenFile* operator->() const { return file_.get(); }
-  /// For Locks, and for tasks that may outlast the OpenRef.
+  /// Returns the OpenFile for Locks, and for tasks that may outlast the OpenRef.
   [[nodiscard]] const std::shared_ptr<OpenFile>& file() const { return file_; }
   [[nodiscard]] std::uint32_t access() const { return access_; }
-  /// For OpenFiles::close(): whoever takes it closes it. Nothing is left here.
+  /// For OpenFiles::close(): the caller that takes the OpenFile closes it. The OpenRef is empty afterwards.
   [[nodiscard]] std::shared_ptr<OpenFile> take() { return std::move(file_); }
 
  private:
@@ -67,9 +71,10 @@ class OpenRef {
 struct OpenResult {
   OpenRef file;
   Object object;
-  /// Of the directory that it was opened in; none where it was opened by handle.
+  /// Attributes of the directory that the file was opened in; none if it was opened by handle.
   std::optional<Attributes> directory;
-  /// The file was to be cut, and something may have been written again behind that (writing::RewriteWatch).
+  /// Whether the file has to be truncated again, because lost data of some file may have been rewritten after
+  /// the OPEN truncated this one (writing::RewriteWatch).
   bool to_be_cut_again = false;
 };
 
@@ -80,50 +85,55 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
   OpenFiles& operator=(const OpenFiles&) = delete;
   ~OpenFiles();
 
-  /// By name. `creation`: it is made if it is not there; an exclusive one is known for ours across a restart
-  /// of the server (RFC 8881 18.16.3). Whoever has a file cut looks at OpenResult::to_be_cut_again. `access`: OPEN4_SHARE_ACCESS_READ, _WRITE or _BOTH.
+  /// Opens by name. `creation`: the file is made if it does not exist. An exclusive create is recognised as
+  /// this client's across a restart of the server (RFC 8881 18.16.3). A caller that has the file truncated
+  /// must look at OpenResult::to_be_cut_again. `access`: OPEN4_SHARE_ACCESS_READ, _WRITE or _BOTH.
   async::Task<Result<OpenResult>> open_at(Caller caller, Spot directory, std::string name,
                                           std::uint32_t access, std::optional<Engine::Creation> creation);
-  /// `label`: what the file is called in errors. With a place it is opened only if that leads to it: ESTALE
-  /// if it does not. It is looked up in the same COMPOUND, as far as the caller may.
+  /// Opens by handle. `label`: the file's name in errors. With `found_at` the file is opened only if that
+  /// name leads to it, and otherwise the result is ESTALE. The name is looked up in the same COMPOUND, if the
+  /// caller may do that.
   async::Task<Result<OpenResult>> open_handle(Caller caller, nfs_fh4 file, std::string label,
                                               std::uint32_t access, std::optional<Place> found_at = {});
-  /// Commits what the file has of unstable data, if this is the last one that writes. Its error, and that of
-  /// the CLOSE, come from here.
+  /// Commits the file's unstable data if this is the last OpenRef that writes. Returns the error of that, or
+  /// of the CLOSE.
   async::Task<Status> close(OpenRef ref);
-  /// For ~OpenRef(): closes the file by a task of its own.
+  /// For ~OpenRef(): closes the file in a background task.
   void dropped(std::shared_ptr<OpenFile> file, std::uint32_t access);
 
   /// Returns null if the file is not open here.
   [[nodiscard]] std::shared_ptr<writing::WriteRecord> record(const nfs_fh4& file) const {
     return writes_of(session_.opens().file(file));
   }
-  /// Whether any file is in doubt: what is asked of files by their names may then be of before a restart.
+  /// Whether any file is in doubt. Answers to questions about files by their names may then be older than a
+  /// restart.
   [[nodiscard]] bool any_in_doubt() const;
-  /// Ends all doubt, as far as the server lets that be done.
+  /// Ends the doubt of all files, as far as the server lets that be done.
   async::Task<void> settle_doubt();
   /// State that the data of all files shares. AllFiles::lost is called if unstable data of a file is lost.
   [[nodiscard]] const std::shared_ptr<writing::AllFiles>& data() const { return session_.opens().data(); }
-  /// The size was set by something else than OpenFile::set_attributes(): unstable data behind it is gone.
+  /// Called when the size was set by something other than OpenFile::set_attributes(): discards unstable data
+  /// behind it.
   void resized(const nfs_fh4& file, std::uint64_t size) {
     if (const auto known = record(file)) known->resized(size);
   }
-  /// Whoever has the file open, for its stateid: SETATTR of the size, or reading on behalf of somebody.
-  /// Prefers this caller's; null if nobody has.
+  /// Returns an OpenFile whose stateid may be used for SETATTR of the size, or for reading in another
+  /// caller's name. An OpenFile of this caller is preferred. Null if none is open for `access`.
   [[nodiscard]] std::shared_ptr<OpenFile> find(const Caller& caller, const nfs_fh4& file,
                                                std::uint32_t access);
-  /// How many files at most are kept open for their delegation alone; those that were used longest ago go.
+  /// Sets how many files at most are kept open for their delegation alone. The files that were used longest
+  /// ago are closed.
   void keep_delegated(std::size_t most) { most_parked_ = most; }
-  /// The file is not kept for its delegation any more: that has ended, or nobody will ask for the file.
+  /// Ends the parking of one file: its delegation has ended, or no caller will open the file again.
   void unpark(const nfs_fh4& file);
-  /// No file is.
+  /// Ends all parking, and waits until the server has been given back everything that is no longer needed.
   async::Task<void> unpark_all();
-  /// One that holds a delegation which can be relied upon; null if there is none.
+  /// Returns an OpenFile with a delegation that can be relied upon; null if there is none.
   [[nodiscard]] std::shared_ptr<OpenFile> delegated(const nfs_fh4& file) const;
-  /// OpenFiles, with those that are parked.
+  /// Number of OpenFiles, including those that are parked.
   [[nodiscard]] std::size_t count() const { return session_.opens().size(); }
   [[nodiscard]] std::size_t parked() const { return parked_.size(); }
-  /// Of all of them: memory that is kept until the server says that it has it on its disk.
+  /// Memory of all files' data that is kept until the server has it on stable storage.
   [[nodiscard]] std::size_t uncommitted_bytes() const { return data()->bytes; }
 
  private:
@@ -134,8 +144,10 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
     std::uint32_t access = 0;
     openflag4 how = openflag4::of<OPEN4_NOCREATE>();
     open_claim4 claim = open_claim4::of<CLAIM_FH>();
-    std::optional<Place> place = {};  ///< the name that it is opened by, for Open::place
-    std::uint32_t besides = 0;        ///< access that is asked for, too, and not needed
+    /// Name by which the file is opened, for Open::place.
+    std::optional<Place> place = {};
+    /// Access that is asked for in addition, and that the caller does not need.
+    std::uint32_t besides = 0;
     [[nodiscard]] std::uint32_t asked() const { return access | besides; }
   };
   std::uint64_t owner_of(const Caller& caller);
@@ -162,12 +174,13 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
   static async::Task<void> unpark_soon(std::shared_ptr<OpenFiles> self, nfs_fh4 handle);
 
   LeaseHolder& session_;
-  std::map<std::optional<security::Identity>, std::uint64_t> owners_;  // none: no caller
-  /// Files without an OpenRef that are kept open for their delegations, by Open::parked.
+  // The open owner of each caller; nullopt: no caller.
+  std::map<std::optional<security::Identity>, std::uint64_t> owners_;
+  /// Files without an OpenRef that are kept open for their delegations. The key is Open::parked.
   std::map<std::uint64_t, std::shared_ptr<OpenFile>> parked_;
   std::uint64_t last_parked_ = 0;
   std::size_t most_parked_ = 0;
-  /// Tasks that give state back to the server: unpark_all() waits for them.
+  /// Number of tasks that give state back to the server. unpark_all() waits for them.
   unsigned giving_ = 0;
   async::Event given_;
 };

@@ -23,11 +23,11 @@ async::Task<Status> OpenRecovery::reclaim_all(async::TimePoint deadline) {
   }
 }
 
-/// Makes one pass over all opens that have not been reclaimed. `trouble` is set to the status of a server in trouble
-/// that refused some of them for now; these are asked for again by the next pass.
+/// Makes one pass over all opens that have not been reclaimed. `trouble` is set to the status of a server in
+/// trouble that refused some of them for now. The next pass asks for these again.
 ///
-/// A file may be closed, and others be opened, while one is asked for: each is held on to for that time, and
-/// the registry is read anew for the next.
+/// The program may close the file and open others while one is reclaimed, so the Open is kept alive for that
+/// time, and the registry is read anew for the next one.
 async::Task<Status> OpenRecovery::reclaim_each(async::TimePoint deadline, const Retries& retries,
                                                nfsstat4& trouble) {
   const auto& all = around_.opens.all();
@@ -39,7 +39,7 @@ async::Task<Status> OpenRecovery::reclaim_each(async::TimePoint deadline, const 
       if (open->epoch != around_.calls.epoch()) {
         done = co_await reclaim(open, deadline, retries, trouble);
       } else if (open->claiming_locks) {
-        // The session went in the middle of it.
+        // The session was lost while the locks of this open were being claimed.
         done = co_await around_.locks.claim(open, Claim::reclaim, deadline);
       }
       if (!done) co_return done;
@@ -51,10 +51,11 @@ async::Task<Status> OpenRecovery::reclaim_each(async::TimePoint deadline, const 
 
 async::Task<Status> OpenRecovery::reclaim(std::shared_ptr<Open> open, async::TimePoint deadline,
                                           const Retries& retries, nfsstat4& trouble) {
-  // A claim under the client id of before. Where the open is not had again nothing else would end it.
+  // Ends a claim of locks under the previous client id. Nothing else would end it if the open cannot be
+  // recovered.
   around_.locks.end_claim(*open);
   if (open->parked) {
-    // Nobody would miss it.
+    // No program has a parked file open, so it is not reclaimed.
     open->lost = Error(ErrorKind::server, EIO, "OPEN", open->path, "the server has restarted");
     around_.delegations.end(*open);
     co_return Status();
@@ -71,9 +72,11 @@ async::Task<Status> OpenRecovery::reclaim(std::shared_ptr<Open> open, async::Tim
     co_return Status();
   }
   around_.delegations.end_of_before(*open);
-  // Unless the refusal is final, the file is opened by its handle when it is used (reopen), after RECLAIM_COMPLETE.
+  // Unless the refusal is final, reopen() opens the file by its handle when it is used, after
+  // RECLAIM_COMPLETE.
   if (retry == Retry::never || undecodable) open->lost = done.error();
-  // Nor must it be reclaimed after another restart, since the server does not have it now (8.4.3).
+  // The open must not be reclaimed after another restart either, because the server does not have it now
+  // (8.4.3).
   open->reclaimable = false;
   co_return Status();
 }
@@ -83,13 +86,14 @@ async::Task<Status> OpenRecovery::renew(std::shared_ptr<Open> open) {
   co_return co_await claim(open, Claim::anew, around_.calls.default_deadline(), status);
 }
 
-/// OPEN by file handle: CLAIM_PREVIOUS in the grace period, else CLAIM_FH (RFC 8881 18.16), or CLAIM_NULL, and a look
-/// whether that led to the file. `status`: what the server said to it, NFS4_OK also where there was no answer.
+/// Sends an OPEN by file handle: CLAIM_PREVIOUS in the grace period, else CLAIM_FH (RFC 8881 18.16). In
+/// NFSv4.0 the latter is CLAIM_NULL, followed by a check that the name led to the file. `status`: the
+/// server's refusal; NFS4_OK also if there was no answer.
 async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, async::TimePoint deadline,
                                         nfsstat4& status) {
   Calls& calls = around_.calls;
   const Openings::Guard opening(around_.openings);
-  // Anew only for what is needed: the right to the rest may be gone.
+  // Claim::anew asks only for the access that is needed, because the right to the rest may be gone.
   const std::uint32_t asked = how == Claim::anew && open->needed != 0 ? open->needed : open->access;
   const bool by_name = how == Claim::anew && !calls.has_sessions();
   if (by_name && !open->place) {
@@ -126,7 +130,8 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, a
     co_return status_error(status, "OPEN", open->path);
   }
   if (!open->held) {
-    // Closed while it was asked for: nobody else would give back what has just been had.
+    // The file was closed while the OPEN was under way, and no other code would give back the state that it
+    // brought.
     around_.leftovers.close_beside(open->file, ok.stateid, open->owner);
     around_.delegations.return_stray(open->file, ok.delegation);
     if (how == Claim::reclaim) co_return Status();
@@ -145,17 +150,18 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, a
   co_return locked;
 }
 
-/// What an OPEN for `asked` brought.
+/// Stores the state that an OPEN for `asked` brought.
 void OpenRecovery::take(Open& open, const OPEN4resok& ok, std::uint32_t asked, Claim how) {
   open.opened(ok.stateid, asked);
   const auto* const write = ok.delegation.get<OPEN_DELEGATE_WRITE>();
   if (how == Claim::reclaim && (write != nullptr || (open.access & OPEN4_SHARE_ACCESS_WRITE) != 0)) {
-    // Data behind close(2) depends on this stateid now: no other client can have changed the file in the grace period. With
-    // the stateid of an open for reading the server would refuse the data (NFS4ERR_OPENMODE).
+    // Data behind close(2) depends on this stateid now: no other client can have changed the file in the
+    // grace period. Under the stateid of an open for reading the server would refuse the data
+    // (NFS4ERR_OPENMODE).
     open.record->deferred.reclaimed(write != nullptr ? write->stateid : open.stateid, write != nullptr,
                                     around_.calls.epoch());
   }
-  // A delegation from before is gone unless this brought it back.
+  // A delegation from before is gone unless this OPEN brought it back.
   if (how == Claim::reclaim || open.epoch != around_.calls.epoch()) {
     if (Delegations::stateid_in(ok.delegation) != nullptr) {
       around_.delegations.end(open);
@@ -179,7 +185,7 @@ async::Task<Status> OpenRecovery::reopen(std::shared_ptr<Open> held, stateid4 us
                     "the file could not be opened again in time");
   }
   if (open.lost) co_return *open.lost;
-  // What was read ahead of a file may be under way when it is closed.
+  // READs that were sent ahead may be under way when the file is closed.
   if (!open.held) co_return closed_meanwhile(open.path);
   if (open.stateid != used) co_return Status();
   const async::Flagged reopening(open.reopening, reopened_);
@@ -188,7 +194,7 @@ async::Task<Status> OpenRecovery::reopen(std::shared_ptr<Open> held, stateid4 us
   for (Retries retries(around_.calls.loop(), deadline);;) {
     status = NFS4_OK;
     done = co_await claim(held, Claim::anew, deadline, status);
-    // Calls::call() itself waits where the server asks to wait.
+    // If the server asks to wait, Calls::call() itself has waited.
     if (done || retry_of(status) != Retry::some_times) break;
     const bool again = co_await retries.again(status);
     if (!again) break;
@@ -196,12 +202,12 @@ async::Task<Status> OpenRecovery::reopen(std::shared_ptr<Open> held, stateid4 us
   const Retry retry = retry_of(status);
   if (Calls::is_revoked(why) && (!done || open.stateid.other != used.other))
     around_.leftovers.free_beside(used);
-  // While this OPEN was under way another OPEN, or an OPEN_DOWNGRADE, got a newer stateid. The file is open under that one,
-  // although in NFSv4.0 this OPEN may have found another file at the name. It does not help if it gives less than is needed:
-  // calls would be refused with OPENMODE.
+  // While this OPEN was under way, another OPEN or an OPEN_DOWNGRADE may have got a newer stateid. The file
+  // is open under that one, although in NFSv4.0 this OPEN may have found another file at the name. The newer
+  // state does not help if it gives less access than is needed, because calls would be refused with OPENMODE.
   const bool renewed = open.held && open.stateid != used && (open.needed & ~open.access) == 0;
   if (!done && status != NFS4_OK && renewed) co_return Status();
-  // Else the next use of the file tries again.
+  // Unless the refusal is final, the next use of the file tries again.
   if (!done && (retry == Retry::never || retry == Retry::otherwise)) {
     open.lost = done.error();
     around_.locks.lose(open);

@@ -1,18 +1,19 @@
-// Opens that the server does not know any more (RFC 8881 8.4.2, 9.11, 18.16), and how they are had again.
+// Recovery of opens that the server does not know any more (RFC 8881 8.4.2, 9.11, 18.16).
 //
-// After a restart of the server reclaim_all() asks for every registered open with CLAIM_PREVIOUS, and for its
-// locks, before anything else is done under the new client id. What the server refuses is the file's own
-// trouble: it is opened again by its handle when it is used, or Open::lost says why it cannot be had. Which of the
-// two, and what is only asked for again, the table of statuses says (Retry in types/status.h): a server in trouble is
-// asked for what it refused some times more, when the others have been reclaimed. An Error is about the session or the
-// connection, or the server asks to wait, and reclaiming begins anew.
+// After a restart of the server reclaim_all() reclaims every registered open by CLAIM_PREVIOUS, and then its
+// locks, before anything else is done under the new client id. If the server refuses a reclaim, only that
+// file is affected: it is opened again by its handle when it is used, or Open::lost says why it cannot be
+// recovered. The table of statuses (Retry in types/status.h) decides which of the two applies, and which
+// reclaims are only repeated: a server in trouble is asked a bounded number of times more, when the other
+// opens have been reclaimed. An Error concerns the session or the connection, or the server asks to wait, and
+// reclaiming begins anew.
 //
-// A call that is told that its stateid is gone has the file opened again by reopen(), with CLAIM_FH; several
-// calls that find out at the same time share one OPEN. What was locked is claimed again only where the user
-// wishes so, since somebody else may have had the lock in between.
+// A call whose stateid the server refuses as gone has the file opened again by reopen(), with CLAIM_FH.
+// Several calls that find this out at the same time share one OPEN. Locks are claimed again only if the user
+// wishes so (SessionOptions::recover_expired_locks), because another client may have held them in between.
 //
-// A file may be closed while it is asked for: what has just been had is given back. And an OPEN may be undone
-// before its answer comes (openings.h); then it is made once more.
+// If a file is closed while its OPEN is under way, the state that the OPEN brings is given back. If an OPEN
+// is undone before its answer comes (openings.h), it is sent once more.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -27,7 +28,7 @@ namespace nfsrdma::nfs4 {
 
 class OpenRecovery {
  public:
-  /// What it stands on: each must outlive it.
+  /// The parts that OpenRecovery uses: each must outlive it.
   struct Around {
     Calls& calls;
     const Opens& opens;
@@ -41,13 +42,15 @@ class OpenRecovery {
   OpenRecovery(const OpenRecovery&) = delete;
   OpenRecovery& operator=(const OpenRecovery&) = delete;
 
-  /// After a status that says the stateid is gone (Calls::is_lost_state): has it again, or says why not.
-  /// `used`: the stateid that was refused; if it is another one by now, somebody else had it again.
+  /// Called when the server refused a stateid as gone (Calls::is_lost_state). Opens the file again, or
+  /// returns why that is not possible. `used`: the stateid that was refused. If the open has another stateid
+  /// by now, it was recovered already.
   async::Task<Status> reopen(std::shared_ptr<Open> held, stateid4 used, nfsstat4 why,
                              async::TimePoint deadline);
-  /// OPEN by handle with `open->access`, for whatever reason the server does not know of all of it.
+  /// Sends an OPEN by handle for what is needed of `open->access`, if the server lacks some of that for any
+  /// reason.
   async::Task<Status> renew(std::shared_ptr<Open> open);
-  /// All that are registered, with their locks, under a new client id.
+  /// Reclaims all registered opens with their locks, under a new client id.
   async::Task<Status> reclaim_all(async::TimePoint deadline);
 
  private:

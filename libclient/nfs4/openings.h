@@ -1,16 +1,16 @@
-// OPENs under way, and what they have to know of what happens meanwhile.
+// OPENs under way, and what happens meanwhile to the state and the delegations that they bring.
 //
 //     const Openings::Guard guard(openings);            // before the OPEN is sent
 //     … the Reply brings a stateid and perhaps a delegation …
 //     if (guard.is_over(stateid, reply)) …the server has closed that state already
 //
-// The server executes calls in another order than their answers come in. A CLOSE that overtakes the answer to
-// an OPEN of the same state is told to every OPEN under way (closed()). And the recall of a delegation may
-// overtake the OPEN that brings it (delegations.h).
+// The server executes calls in another order than their answers come in. If a CLOSE overtakes the answer to
+// an OPEN of the same state, closed() notes that for every OPEN under way. The recall of a delegation may
+// likewise overtake the OPEN that brings it (delegations.h).
 //
-// An OPEN whose answer was lost together with its session may have brought a delegation that nobody here
-// knows of: in_doubt() holds then until there is another client id, since the delegation belongs to the client
-// id, not to the session.
+// An OPEN whose answer was lost together with its session may have brought a delegation that this client does
+// not know. in_doubt() then holds until there is another client id, because the delegation belongs to the
+// client id, not to the session.
 //
 // Confined to the loop's thread. A Guard must not outlive its Openings.
 #pragma once
@@ -46,8 +46,8 @@ class Openings {
     }
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
-    /// What the OPEN has brought is there no more: it has been closed, or went with the client id of then.
-    /// Seqids do not tell, since they order what happens to one state only (RFC 8881 8.2.2).
+    /// Whether the state that the OPEN brought is gone: it has been closed, or belongs to an earlier client
+    /// id. Seqids cannot tell this, because they order the changes of one state only (RFC 8881 8.2.2).
     [[nodiscard]] bool is_over(const stateid4& stateid, const CompoundReply& reply) const {
       return reply.epoch() != all_.calls_.epoch() || closed_.size() == kMostClosed ||
              std::ranges::find(closed_, stateid.other) != closed_.end();
@@ -55,7 +55,9 @@ class Openings {
 
    private:
     friend class Openings;
-    static constexpr std::size_t kMostClosed = 1000;  ///< then an OPEN more costs less than to know
+    /// If this many states were closed meanwhile, is_over() returns true: one more OPEN costs less than a
+    /// longer list.
+    static constexpr std::size_t kMostClosed = 1000;
     Openings& all_;
     const std::uint64_t number_;
     const Outstanding::One counted_;
@@ -63,18 +65,20 @@ class Openings {
   };
 
   [[nodiscard]] bool empty() const { return guards_.empty(); }
-  /// The OPENs under way now. have_ended() tells of them later, whatever others have begun since.
+  /// Returns a number for the OPENs under way now. have_ended() later says whether they have ended, whatever
+  /// other OPENs have begun since.
   [[nodiscard]] std::uint64_t now() const { return last_; }
   [[nodiscard]] bool have_ended(std::uint64_t until) const {
     return guards_.empty() || guards_.front()->number_ > until;
   }
-  /// The server has closed it.
+  /// Called when the server has closed the state.
   void closed(const stateid4& stateid) {
     for (Guard* guard : guards_) {
       if (guard->closed_.size() < Guard::kMostClosed) guard->closed_.push_back(stateid.other);
     }
   }
-  /// The answer to a call was lost with its session: it may have been that of an OPEN under way.
+  /// Called when the answer to a call was lost with its session: it may have been the answer to an OPEN under
+  /// way.
   void doubt() {
     if (!empty()) doubted_epoch_ = calls_.epoch();
   }
@@ -87,12 +91,12 @@ class Openings {
   const Calls& calls_;
   Outstanding& outstanding_;
   std::vector<Guard*> guards_;  // in the order in which they began
-  std::uint64_t last_ = 0;      // so many have begun
+  std::uint64_t last_ = 0;      // number of OPENs that have begun
   std::optional<std::uint64_t> doubted_epoch_;
 };
 
-/// Returned by settle_owner() if the server has answered an OPEN with its answer to an earlier one: the OPEN is to be sent
-/// again, and the file and the stateid in that answer are the earlier one's.
+/// Returned by settle_owner() if the server has answered an OPEN with its answer to an earlier one. The OPEN
+/// must be sent again, because the file and the stateid in that answer belong to the earlier one.
 inline Error repeated_answer(std::string server) {
   return {ErrorKind::connection,
           EAGAIN,

@@ -1,13 +1,14 @@
 // The registry of open files: those whose state the server has, and which are reclaimed after it restarted.
 //
-// Whoever opens a file registers its Open (open_state.h) and releases it when the server has closed it, or
-// nobody can use it any more. The registry holds on to each in between; what recovers one in a task holds on
-// to it, too, and finds by Open::held whether it was released meanwhile. The order is that of registration,
-// whatever comes and goes, so that all of them can be gone through with calls to the server in between:
+// The code that opens a file registers its Open (open_state.h), and releases it when the server has closed it
+// or when it cannot be used any more. The registry keeps each Open alive in between. A task that recovers an
+// Open keeps it alive as well, and finds by Open::held whether it was released meanwhile. The registry is in
+// the order of registration, whatever is added or released, so that a loop over it may call the server in
+// between:
 //
 //     for (auto at = opens.all().begin(); at != opens.all().end(); at = opens.all().upper_bound(number)) …
 //
-// The files' records (file_record.h) are found here, too: a registered open has the one of its file.
+// The files' records (file_record.h) are found here as well: a registered Open has the record of its file.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -39,14 +40,14 @@ class Opens {
     auto& opens = open->record->opens;
     opens.insert(std::ranges::upper_bound(opens, open->owner, {}, &Open::owner), open.get());
   }
-  /// Nothing where it is not registered.
+  /// Removes an Open from the registry. Does nothing if it is not registered.
   void release(Open& open) {
     if (!std::exchange(open.held, false)) return;
     all_.erase(open.number);
     if (on_release) on_release(open);
     std::erase(open.record->opens, &open);
   }
-  /// Makes an open owner unique (Open::owner).
+  /// Returns a number that makes an open owner unique (Open::owner).
   [[nodiscard]] std::uint64_t next_owner() { return ++last_owner_; }
 
   [[nodiscard]] const std::map<std::uint64_t, std::shared_ptr<Open>>& all() const { return all_; }
@@ -54,11 +55,11 @@ class Opens {
   [[nodiscard]] bool empty() const { return all_.empty(); }
   using Files = writing::Records<FileRecord>;
   [[nodiscard]] const Files& files() const { return files_; }
-  /// The record of a file of which this client has an open; null if it has none.
+  /// Returns the record of a file of which this client has an open; null if it has none.
   [[nodiscard]] Files::Found file(const nfs_fh4& handle) const { return files_.find(handle); }
   /// State that the data of all files shares.
   [[nodiscard]] const std::shared_ptr<writing::AllFiles>& data() const { return data_; }
-  /// Ranges that are locked.
+  /// Number of locked ranges.
   [[nodiscard]] std::size_t locks() const {
     std::size_t out = 0;
     for (const auto& [number, open] : all_) {
@@ -67,7 +68,7 @@ class Opens {
     return out;
   }
 
-  /// Called when one was released.
+  /// Called when an Open has been released.
   std::function<void(Open& open)> on_release;
 
  private:
