@@ -1,14 +1,15 @@
-// What became of an operation whose answer is lost for good (ErrorKind::unknown_outcome: its session went
-// while it was under way, as in a restart of the server). Each of those that make, remove or replace a name
-// looks at the names, and is done, or is tried again, or ends with that Error where the names do not tell.
+// Outcome of an operation whose answer is lost for good (ErrorKind::unknown_outcome: its session was lost
+// while it was under way, as in a restart of the server). Each operation that makes, removes or replaces a
+// name looks at the names. It is then done, or is tried again, or ends with that Error if the names do not
+// tell.
 //
-// In NFSv4.0 the server may forget what it has answered, and say EXIST or NOENT to a request that was sent twice. Whether
-// the directory has changed since before the first time says whether that had an effect; only then is what is there
-// now taken for our own.
+// In NFSv4.0 the server may forget its answer, and say EXIST or NOENT to a request that was sent twice. If
+// the directory's change attribute is known to be as it was before the first transmission, the request had no
+// effect, and that refusal is the result. Otherwise an object that is there now counts as this client's own.
 //
-// What the names cannot tell is whether somebody else did the same at the same time: a directory that another
-// client made under the name in just that moment is taken for the own one if its owner and mode are the same,
-// and a file that another client made again under a name that was removed here is removed.
+// The names cannot tell whether another client did the same at the same time. A directory that another client
+// made under the name at that moment counts as this client's own if its type and permission bits are those
+// asked for. A file that another client made again under a name that was removed here is removed.
 #include <cerrno>
 
 #include "async/backoff.h"
@@ -21,8 +22,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Whether to look: the server will not do it later than now. It may where a deadline has passed while the
-/// request was under way; that Error is the caller's.
+/// Whether the names may be looked at, because the server will not execute the request any more. If a
+/// deadline passed while the request was under way, the server may still execute it. The caller then gets
+/// that Error.
 bool is_lost(const Error& error) {
   const auto status = static_cast<nfsstat4>(error.status());
   return error.kind() == ErrorKind::unknown_outcome &&
@@ -30,11 +32,13 @@ bool is_lost(const Error& error) {
           status == NFS4ERR_NOENT);
 }
 
-/// As long as a call is tried, however often the server restarts meanwhile: a hard mount's goes on for ever.
+/// Bound on looking and trying again: the time that a call is tried, however often the server restarts
+/// meanwhile. For a hard mount there is no bound.
 class Tries {
  public:
   explicit Tries(LeaseHolder& session) : loop_(session.loop()), until_(session.default_deadline()) {}
-  /// Whether to look what became of it, after a pause; else `done` is the caller's.
+  /// Waits for a pause, and returns whether to look at the names. If not, `done` is the result for the
+  /// caller.
   template <class T>
   async::Task<bool> look(const Result<T>& done) {
     if (done || !is_lost(done.error()) || loop_.now() + pause_.next() >= until_) co_return false;
@@ -50,7 +54,8 @@ class Tries {
 
 }  // namespace
 
-/// A request that was sent twice was refused, and its directory is as it was before the first time: nothing was done.
+/// Returns the server's refusal of a request that was sent twice, if the directory is as it was before the
+/// first transmission: the request had no effect then.
 std::optional<Error> Objects::refusal(const Error& error, const Spot& directory, const Stamp& before,
                                       const std::optional<Attributes>& now) {
   if (now) saw(directory, now);
@@ -69,7 +74,8 @@ async::Task<bool> Objects::is_as_made(Caller caller, Object object, createtype4 
     co_return same;
   }
   constexpr std::uint32_t kPermissions = 0777;
-  const std::uint32_t mode = object.attributes->mode;  // 0, too, where the server does not tell it
+  // The mode is also 0 if the server does not report it.
+  const std::uint32_t mode = object.attributes->mode;
   co_return !changes.mode || mode == 0 || ((*changes.mode ^ mode) & kPermissions) == 0;
 }
 
@@ -126,7 +132,7 @@ async::Task<Result<Renamed>> Objects::rename(Caller caller, Spot from, std::stri
     if (source->object) continue;
     auto target = co_await lookup(caller, to, new_name, false);
     if (!target) co_return target.error();
-    // Somebody has removed it under one name or the other, or it never was there.
+    // The object has been removed under one of the two names, or never existed.
     if (!target->object && renamed.error().status() == NFS4ERR_NOENT)
       co_return status_error(NFS4ERR_NOENT, "rename", from.text(old_name));
     if (!target->object) co_return renamed;

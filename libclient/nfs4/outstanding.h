@@ -1,5 +1,5 @@
-// What has to end before the client id can be destroyed (RFC 8881 18.50): OPENs under way, and whatever gives
-// state back to the server beside other work.
+// Count of what must end before the client id can be destroyed (RFC 8881 18.50): OPENs under way, and
+// background calls that give state back to the server.
 //
 // Each of them counts itself in for as long as it lives. Confined to the loop's thread.
 #pragma once
@@ -21,7 +21,7 @@ class Outstanding {
     const async::Counted counted_;
   };
 
-  /// Waits until there is none. False if the deadline came first.
+  /// Waits until the count is zero. Returns false if the deadline came first.
   async::Task<bool> none(async::TimePoint deadline) {
     return async::until(none_, deadline, [this] { return count_ == 0; });
   }

@@ -1,4 +1,5 @@
-// Owners in a SETATTR. Numbers first: with AUTH_SYS most servers take nothing else; with Kerberos Linux takes names alone.
+// The owner and group in a SETATTR, as a number or as a name. Numbers are tried first, because with AUTH_SYS
+// most servers accept nothing else. With Kerberos Linux accepts names alone.
 //
 //     ids::OwnerNames names;
 //     for (;;) {
@@ -16,7 +17,8 @@
 
 namespace nfsrdma::nfs4 {
 
-/// Whether one that was refused is to be made again, with `names`, which it fills in: once, and if there are names.
+/// Returns true if a SETATTR that was refused with BADOWNER is to be sent again with `names`, which this call
+/// fills in. That happens once, and only if there are names.
 async::Task<bool> wants_names(LeaseHolder& session, Error refused, const SetAttributes& changes,
                               ids::OwnerNames& names);
 

@@ -31,8 +31,8 @@ void put_read(std::byte* at, const stateid4& stateid, std::uint64_t offset, std:
   put(at + kOffsetSize, static_cast<std::uint32_t>(count));
 }
 
-/// The words of a Reply in which nothing is unusual, up to READ's eof: those that are told beforehand, and what the
-/// others are. RFC 5531 9, RFC 8881 16.2.4, 18.46.2, 18.22.2.
+/// Positions, in words, in a Reply in which nothing is unusual, up to READ's eof: the words with an expected
+/// value, and the words to be read. RFC 5531 9, RFC 8881 16.2.4, 18.46.2, 18.22.2.
 enum Word : std::uint8_t {
   kXid,
   kReply,
@@ -78,7 +78,8 @@ constexpr std::array kExpected{Expected{kReply, 1},
                                Expected{kPutfhStatus, NFS4_OK},
                                Expected{kRead, OP_READ},
                                Expected{kReadStatus, NFS4_OK}};
-/// Unrolled: the words are compared as they stand on the wire.
+/// Whether the words with an expected value have it. Unrolled: the words are compared as they are on the
+/// wire.
 bool is_as_expected(const std::byte* message) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     std::uint32_t differ = 0;
@@ -102,7 +103,8 @@ QuickReads::~QuickReads() {
   }
 }
 
-/// Encodes the Call by the ordinary way.
+/// Encodes the Call by the ordinary path, once for each file. Returns whether the file's READs may take the
+/// fast path.
 bool QuickReads::prepare(LeaseHolder& session, QuickFile& file) {
   ReadTemplate& made = file.made;
   if (made.state != ReadTemplate::State::not_made) return made.state == ReadTemplate::State::good;
@@ -168,7 +170,7 @@ bool QuickReads::start(QuickFile& file, engine::QuickRead& read) {
 
 void QuickReads::give_back(One& one) {
   one.read = nullptr;
-  one.use.reset();  // a slot whose request has had no end is retired
+  one.use.reset();  // if the request has not ended, its slot is retired
   one.in_use = {};
   reads_.give_back(one);
 }
@@ -178,7 +180,7 @@ void QuickReads::drop(One& one) {
   give_back(one);
 }
 
-/// How many bytes it brought, where nothing is unusual.
+/// Returns how many bytes the READ brought; none if anything is unusual.
 std::optional<std::size_t> QuickReads::judge(const rpcrdma::Complete& how, std::size_t asked,
                                              SEQUENCE4resok& sequence) {
   if (how.failure != rpcrdma::Failure::none) return std::nullopt;

@@ -1,14 +1,15 @@
-// READs of a session without a coroutine (engine/quick_read.h), for as long as nothing is unusual.
+// READs of a session without a coroutine (engine/quick_read.h), as long as nothing unusual happens.
 //
-// A READ's Call is always the same but for a few words: it is encoded once for each open file, copied, and these words
-// are put in. It takes a slot that is free and a connection that stands, and is refused otherwise: then the caller reads
-// by the session's call loop. When its Reply has come, and says that all went well, the slot is given back and the owner
-// told. Everything else (an error of any operation, fewer bytes than asked for before the end of the file, a Reply that
-// cannot be read, a connection that ended, a deadline, a restart that may have cost the server what was written) is the
-// call loop's to judge: it adopts the request with its slot and what became of it (adopted.h), so that what the loop knows
-// stands in one place.
+// The Calls of a file's READs differ in a few words only. So a READ's Call is encoded once for each open
+// file, copied, and these words are filled in. It needs a free slot and a connection that is up. If it does
+// not get them, start() refuses, and the caller reads by the session's call loop. If the Reply says that all
+// went well, the slot is given back and QuickRead::ended() is called. Everything else (an error of any
+// operation, fewer bytes than asked for before the end of the file, a Reply that cannot be decoded, a
+// connection that ended, a deadline, a restart that may have lost what was written) is for the call loop. The
+// call loop adopts the request with its slot and its outcome (adopted.h), so that the rules for errors are in
+// one place.
 //
-// Reads whose Calls are sealed (RPCSEC_GSS) do not go this way.
+// READs whose Calls are sealed (RPCSEC_GSS) do not take this path.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -31,25 +32,26 @@ namespace nfsrdma::nfs4 {
 
 class FileState;
 
-/// A READ's Call as it is encoded, and where its words stand.
+/// A READ's encoded Call, and the positions of the words to fill in.
 struct ReadTemplate {
   enum class State : std::uint8_t { not_made, good, useless } state = State::not_made;
   std::vector<std::byte> call;
-  std::size_t sequence_at = 0;                        // the arguments of SEQUENCE
-  std::size_t read_at = 0;                            // those of READ
-  std::uint64_t reply_inline = 0, reply_reduced = 0;  // the largest Reply to a READ of nothing
+  std::size_t sequence_at = 0;                        // position of SEQUENCE's arguments
+  std::size_t read_at = 0;                            // position of READ's arguments
+  std::uint64_t reply_inline = 0, reply_reduced = 0;  // the largest Reply to a READ of 0 bytes
 };
 
-/// An open file, as far as its READs go.
+/// An open file as QuickReads sees it.
 class QuickFile {
  public:
   virtual FileState& file_state() = 0;
-  /// Reads with what has been adopted as the first request.
+  /// Reads the bytes by the call loop, with the adopted request as its first transmission.
   virtual async::Task<Result<std::size_t>> read_on(std::span<std::byte> data, std::uint64_t offset,
                                                    std::unique_ptr<Adopted> adopted) = 0;
-  /// Returns a stamp of the file for is_outdated(), to be taken when a READ is sent.
+  /// Returns a stamp for is_outdated(). To be taken when a READ is sent.
   [[nodiscard]] virtual std::uint64_t as_of() const = 0;
-  /// Whether what was read since may be older than what was written here (writing/question.h).
+  /// Whether data that was read since the stamp may be older than data written by this client
+  /// (writing/question.h).
   [[nodiscard]] virtual bool is_outdated(std::uint64_t as_of) const = 0;
   ReadTemplate made;
 
@@ -59,14 +61,14 @@ class QuickFile {
 
 class QuickReads {
  public:
-  /// What it is part of.
+  /// The parts of the session that QuickReads uses.
   struct Around {
     LeaseHolder& session;
     SlotQueue& slots;
     Lanes& lanes;
     Lease& lease;
     engine::ServerCounters& counters;
-    /// Session::take_sequence().
+    /// Calls Session::take_sequence().
     std::function<void(const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent)> take_sequence;
   };
   explicit QuickReads(Around around) : around_(std::move(around)) {}
@@ -74,11 +76,12 @@ class QuickReads {
   QuickReads(const QuickReads&) = delete;
   QuickReads& operator=(const QuickReads&) = delete;
 
-  /// False: not now. The session is open, and no recovery under way.
+  /// Sends the READ. Returns false if that is not possible now. The session must be open, and no recovery
+  /// under way.
   bool start(QuickFile& file, engine::QuickRead& read);
 
  private:
-  /// One under way; kept for the next.
+  /// One READ under way. The object is kept for the next READ.
   struct One final : rpc::Channel::Waiter, engine::QuickRead::UnderWay {
     explicit One(QuickReads& a) : all(a) {}
     void on_complete(rpcrdma::Complete& how) override { all.completed(*this, how); }
@@ -92,7 +95,7 @@ class QuickReads {
     SEQUENCE4args sequence;
     Lease::Sent sent;
     std::uint64_t epoch = 0;
-    std::uint64_t as_of = 0;  // QuickFile::as_of()
+    std::uint64_t as_of = 0;  // QuickFile::as_of() when it was sent
     async::TimePoint deadline;
   };
   void give_back(One& one);

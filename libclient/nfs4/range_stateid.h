@@ -1,24 +1,25 @@
-// The stateid under which bytes of an open file are read or changed: that of a delegation, else that of a byte-range
-// lock, else the open's (RFC 8881 8.2.5, RFC 7530 9.1.4.4).
+// The stateid under which bytes of an open file are read or changed: that of a delegation, else that of a
+// byte-range lock, else the open's (RFC 8881 8.2.5, RFC 7530 9.1.4.4).
 //
-// A lock's stateid makes the server the judge of whether the lock still stands. If the server has taken the lock away, and
-// this client has not heard of it yet, the server refuses the WRITE, so nothing is written on the strength of a lost lock.
-// Under the open's stateid the server would execute it.
+// A lock's stateid makes the server the judge of whether the lock still holds. If the server has revoked the
+// lock, and this client does not know it yet, the server refuses the WRITE, so no data is written on the
+// strength of a lost lock. Under the open's stateid the server would execute it.
 //
-// The RFC has the stateid of the lock owner that reads or writes. This client cannot tell which owner that is, because the
-// kernel sends the contents of its page cache, and stores into mappings, without the process that they come from. So a lock
-// counts for every use of the file through this open, that is, for all descriptors of one user. If there are several locks,
-// one that covers the bytes is preferred. Any other lock is used as well, because programs protect a file by locking bytes
-// elsewhere in it (SQLite does).
+// The RFC requires the stateid of the lock owner that reads or writes. This client cannot tell which owner
+// that is, because the kernel sends the contents of its page cache, and stores into mappings, without the
+// process that they come from. So a lock counts for every use of the file through this open, that is, for all
+// descriptors of one user. If there are several locks, one that covers the bytes is preferred. Any other lock
+// is used as well, because programs protect a file by locking bytes elsewhere in it (SQLite does).
 //
-// In NFSv4.0 the stateid also tells a request that comes late from one that is meant. A WRITE that was sent once more over
-// another connection, whose source port is not that of the first, may be executed a second time long after its answer:
-// after the unlocking, and over what the next owner of the lock has written. LOCKU makes the lock's stateid old, so that
-// the server refuses such a WRITE.
+// In NFSv4.0 the stateid also lets the server tell a delayed duplicate of a WRITE from a new WRITE. A WRITE
+// that was retransmitted over another connection, whose source port is not that of the first, may be executed
+// a second time long after its answer: after the unlocking, and over what the next owner of the lock has
+// written. LOCKU makes the lock's stateid old, so that the server refuses such a WRITE.
 //
-// A READ goes under a delegation for reading only: Ganesha refuses it under one for writing (nfs4_op_read, BAD_STATEID).
+// A READ uses only a read delegation's stateid, because Ganesha refuses a READ under a write delegation's
+// (nfs4_op_read, BAD_STATEID).
 //
-// Data behind close(2) is sent under the stateid that its permit names, and under nothing else (deferred_data.h).
+// Data behind close(2) is sent under the stateid that its permit names, and under no other (deferred_data.h).
 //
 //     RangeStateid stateid(open, {offset, length}, RangeStateid::Use::write);
 //     … compound.add<op::WRITE>({stateid.now(), …})
@@ -42,7 +43,7 @@ class RangeStateid {
  public:
   enum class Use : std::uint8_t { read, write };
 
-  /// `origin`: of the data of a WRITE, null for everything else; it must outlive this.
+  /// `origin`: origin of a WRITE's data, null for everything else. It must outlive this object.
   RangeStateid(const Open& open, const LockRange& range, Use use, const DataOrigin* origin = nullptr)
       : open_(open), range_(range), use_(use), origin_(origin) {}
 
@@ -58,15 +59,18 @@ class RangeStateid {
     if (!gave_up_locks_) choose_lock();
     return used_ = lock_ ? *lock_->stateid : open_.current();
   }
-  /// The request has left by the quick way (quick_reads.h) under a stateid that is not known here, instead of now()'s.
+  /// Called when the request was sent by the fast path (quick_reads.h), under a stateid that is not known
+  /// here.
   void was_another() { given_ = false; }
-  /// The server has refused the stateid of now() with `status`. Returns false if the file is to be opened again first,
+  /// Called when the server has refused the stateid of now() with `status`. Returns true if the request is to
+  /// be sent again with another stateid from now(). Returns false if the file must first be opened again,
   /// which shows whether the open is lost, too.
   [[nodiscard]] bool is_to_be_tried_again(nfsstat4 status) {
     if (!given_) return true;
     if (const DataPermit* const permit = permit_of_data()) return used_ != current(permit->stateid);
     if (used_delegation_) {
-      // A delegation that was reclaimed has another stateid; else the lock or the open tells whether all is lost.
+      // A delegation that was reclaimed has another stateid. If it has not, the lock or the open tells
+      // whether all is lost.
       gave_up_delegation_ = !is_delegated() || used_.other == open_.delegation()->stateid.other;
       return true;
     }
@@ -75,18 +79,18 @@ class RangeStateid {
     if (status == NFS4ERR_OLD_STATEID && lock_->stateid == used_) return gave_up_locks_ = true;
     return !lost_lock();
   }
-  /// The owner of the lock whose stateid the server has refused; none if the lock has been unlocked, claimed again or lost
-  /// since. To be asked when the open is known to be good.
+  /// Returns the owner of the lock whose stateid the server has refused; none if the lock has been unlocked,
+  /// claimed again or lost since. To be asked when the open is known to be good.
   [[nodiscard]] std::optional<std::uint64_t> lost_lock() const {
     if (lock_ && lock_->stateid == used_ && !lock_->held.empty()) return lock_owner_;
     return std::nullopt;
   }
-  /// The data is behind close(2), and the server has refused the stateid that it depends on.
+  /// Whether the data is behind close(2), and the server has refused the stateid that it depends on.
   [[nodiscard]] bool is_discarded() const {
     const DataPermit* const permit = permit_of_data();
     return permit != nullptr && used_ == current(permit->stateid);
   }
-  /// Whether DELEG_REVOKED and the like are an answer to what now() gave.
+  /// Whether DELEG_REVOKED or a similar status may be the answer to the stateid of now().
   [[nodiscard]] bool may_be_revoked() const { return used_delegation_ || permit_of_data() != nullptr; }
 
  private:
@@ -122,11 +126,11 @@ class RangeStateid {
   const LockRange range_;
   const Use use_;
   const DataOrigin* const origin_;
-  std::shared_ptr<const LockState> lock_;  // whose stateid now() gave; null: another's
+  std::shared_ptr<const LockState> lock_;  // the lock whose stateid now() returned; null: none
   std::uint64_t lock_owner_ = 0;
   stateid4 used_{};
-  bool given_ = false;            // now() has been called, and what it gave was sent
-  bool used_delegation_ = false;  // now() gave the delegation's
+  bool given_ = false;            // now() has been called, and the result was sent
+  bool used_delegation_ = false;  // now() returned the delegation's stateid
   bool gave_up_delegation_ = false;
   bool gave_up_locks_ = false;
 };

@@ -13,7 +13,7 @@ struct Piece {
   xdr::ConstBytes bytes;
 };
 
-/// False: an element of a kind that nobody asked for.
+/// Lists the elements of the result. Returns false for an element of a kind that was not asked for.
 bool list(const read_plus_res4& result, std::vector<Piece>& pieces) {
   for (const read_plus_content& content : result.rpr_contents.value) {
     if (const data4* some = content.get<NFS4_CONTENT_DATA>()) {
@@ -34,7 +34,8 @@ std::optional<Filled> put_together(const read_plus_res4& result, std::span<std::
   std::vector<Piece> pieces;
   if (!list(result, pieces)) return std::nullopt;
   Filled out;
-  // In `data`. Zeros are written last: data has to be moved away from where a hole is.
+  // Holes within `data`. Zeros are written last, because data may first have to be moved away from where a
+  // hole is.
   std::vector<std::span<std::byte>> zeros;
   std::size_t filled = 0;
   for (const Piece& piece : pieces) {
@@ -44,8 +45,9 @@ std::optional<Filled> put_together(const read_plus_res4& result, std::span<std::
     }
     const std::uint64_t next = offset + filled;
     const std::uint64_t end = piece.begin + piece.length;
-    // RFC 7862 15.10.3: in order, and a hole may begin before and end behind what was asked for. So it may
-    // reach back over what an earlier element has filled, which stays.
+    // RFC 7862 15.10.3: elements are in order, and a hole may begin before and end behind the range that was
+    // asked for. A hole may therefore reach back over bytes that an earlier element has filled. Those bytes
+    // stay as they are.
     if (end < piece.begin || end < next) return std::nullopt;
     if (piece.hole ? piece.begin > next : piece.begin != next) return std::nullopt;
     const std::span<std::byte> rest = data.subspan(filled);

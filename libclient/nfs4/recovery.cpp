@@ -27,7 +27,7 @@ void Recovery::start(const char* why, bool works) {
 
 async::Task<void> Recovery::run(bool works) {
   Calls& calls = around_.calls;
-  // What is under way may still be answered, here or on another connection, which it would not be on the next
+  // Calls under way may still be answered, on this connection or another one. They would not be on the next
   // session.
   if (works) (void)co_await around_.slots.drained(calls.loop().now() + kDrainFor);
   async::Backoff delay(100ms, 5s);
@@ -64,7 +64,7 @@ async::Task<Status> Recovery::try_once(async::TimePoint deadline) {
   if (handshake.keeps_client()) {
     auto done = co_await handshake.create_session(deadline, status);
     if (done) start_destroying(old, deadline);
-    if (done || status == NFS4_OK) co_return done;  // no answer: nothing was learnt
+    if (done || status == NFS4_OK) co_return done;  // without an answer nothing is known
   }
   const clientid4 old_client = handshake.facts().client_id;
   handshake.start_over_if_hopeless();
@@ -73,8 +73,8 @@ async::Task<Status> Recovery::try_once(async::TimePoint deadline) {
   if (handshake.facts().client_id == old_client) start_destroying(old, deadline);
   if (auto done = co_await around_.state.open_recovery.reclaim_all(deadline); !done) co_return done;
   if (auto done = co_await handshake.reclaim_complete(deadline); !done) co_return done;
-  // Another server program may have come up, with another configuration. One that does not say keeps what it
-  // had; a lost connection shows in the next call.
+  // Another server program may have started, with another configuration. If it does not answer this, the
+  // limits stay as they were. A lost connection shows in the next call.
   (void)co_await handshake.fetch_limits(deadline);
   around_.lease.arm();
   co_return Status();

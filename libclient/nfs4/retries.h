@@ -1,4 +1,5 @@
-// How often a refused request is made again because the server's condition may pass, and after which pauses.
+// Bound on how often a refused request is made again because the server's condition may pass, and the pauses
+// between.
 //
 //     for (Retries retries(loop, deadline);;) {
 //       … the request, its `status` …
@@ -6,8 +7,9 @@
 //       if (!again) …the status is the server's last word
 //     }
 //
-// The table of statuses decides (Retry in types/status.h): what the server asks to wait for is tried until the
-// deadline, and a server's own trouble kMostTroubled times in a row. The pauses grow (pacing.h).
+// The table of statuses decides (Retry in types/status.h). A request that the server asks to wait with is
+// tried until the deadline. A request that fails because of the server's own trouble is tried kMostTroubled
+// times in a row. The pauses grow (pacing.h).
 //
 // Confined to the loop's thread.
 #pragma once
@@ -22,18 +24,18 @@ namespace nfsrdma::nfs4 {
 
 class Retries {
  public:
-  /// All pauses for a server in trouble together take 1.3 s.
+  /// The pauses for a server in trouble add up to 1.3 s.
   static constexpr int kMostTroubled = 6;
 
   Retries(async::Loop& loop, async::TimePoint deadline) : loop_(loop), deadline_(deadline) {}
 
-  /// Whether a request that was refused with `status` may still be made again. Takes no time.
+  /// Whether a request that was refused with `status` may still be made again. Does not wait.
   [[nodiscard]] bool may_try(nfsstat4 status) const {
     const Retry retry = retry_of(status);
     const bool bounded = retry == Retry::some_times && troubled_ >= kMostTroubled;
     return passes(retry) && !bounded && loop_.now() + pause_.next() < deadline_;
   }
-  /// Waits for the pause before the next try, and returns whether there is to be one.
+  /// Waits for the pause before the next try. Returns false if there is to be none.
   async::Task<bool> again(nfsstat4 status) {
     if (!may_try(status)) co_return false;
     troubled_ = retry_of(status) == Retry::some_times ? troubled_ + 1 : 0;
@@ -45,7 +47,7 @@ class Retries {
   async::Loop& loop_;
   const async::TimePoint deadline_;
   async::Backoff pause_{kFirstDelay, kMostDelay};
-  int troubled_ = 0;  ///< in a row
+  int troubled_ = 0;  ///< refusals in a row because of the server's own trouble
 };
 
 }  // namespace nfsrdma::nfs4

@@ -21,12 +21,12 @@ struct Revocations::Suspect {
   enum class Kind : std::uint8_t { delegation, lock, open } kind;
   std::shared_ptr<Open> open;
   stateid4 stateid;
-  std::uint64_t owner = 0;  // of a lock
+  std::uint64_t owner = 0;  // lock owner, if `kind` is lock
 };
 
 std::vector<Revocations::Suspect> Revocations::suspects() const {
   std::vector<Suspect> out;
-  std::set<const Delegation*> seen;  // opens of a file share one
+  std::set<const Delegation*> seen;  // the opens of a file share one delegation
   for (const auto& [number, open] : opens_.all()) {
     if (open->lost) continue;
     if (open->delegated() && seen.insert(open->delegation()).second)
@@ -60,7 +60,7 @@ async::Task<void> Revocations::search_all() {
   delegations_.hold_connections();
 }
 
-/// False if there was no answer.
+/// Tests the stateids and gives up those that were revoked. Returns false if the search must end.
 async::Task<bool> Revocations::test(std::span<const Suspect> suspects) {
   const std::uint64_t epoch = calls_.epoch();
   Compound compound = calls_.begin("TEST_STATEID");
@@ -73,11 +73,11 @@ async::Task<bool> Revocations::test(std::span<const Suspect> suspects) {
   const std::vector<nfsstat4> codes = res.get<NFS4_OK>()->tsr_status_codes.value;
   if (codes.size() != suspects.size()) co_return false;
   for (std::size_t i = 0; i < suspects.size(); ++i) {
-    // Under another client id all of them were had anew, or are to be; also where the server has restarted while the
-    // one before was freed.
+    // Under another client id all state was recovered, or will be, so the codes do not apply. The server may
+    // also have restarted while the previous stateid was being freed.
     if (epoch != calls_.epoch()) co_return false;
-    // If the session outlived a restart of the server, the answer carries SEQ4_STATUS_RESTART_RECLAIM_NEEDED, and
-    // BAD_STATEID for all stateids. Nothing was revoked then: recovery reclaims all of it.
+    // If the session outlived a restart of the server, the answer carries SEQ4_STATUS_RESTART_RECLAIM_NEEDED,
+    // and BAD_STATEID for all stateids. Nothing was revoked then, and recovery reclaims all of it.
     if (calls_.recovering()) co_return false;
     if (codes[i] == NFS4_OK || codes[i] == NFS4ERR_OLD_STATEID) continue;
     lose(suspects[i], codes[i]);
@@ -95,7 +95,7 @@ void Revocations::lose(const Suspect& suspect, nfsstat4 why) {
     case Suspect::Kind::lock: {
       const auto found = open.locks.find(suspect.owner);
       if (found == open.locks.end() || found->second->stateid != suspect.stateid) return;
-      found->second->stateid.reset();  // whoever found out frees it
+      found->second->stateid.reset();  // test() frees it
       locks_.lose(open, suspect.owner, status_error(why, "LOCK", open.path));
       return;
     }

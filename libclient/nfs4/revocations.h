@@ -1,13 +1,14 @@
-// What the server has taken away (RFC 8881 8.4.2.4, 18.48): it says so by flags in the answers to SEQUENCE, not
-// what it is. All stateids of this client's opens, locks and delegations are tested then, and those that were
-// revoked freed.
+// Search for state that the server has revoked (RFC 8881 8.4.2.4, 18.48). Flags in the answers to SEQUENCE
+// say that the server has revoked something, but not what. All stateids of this client's opens, locks and
+// delegations are then tested, and those that were revoked are freed.
 //
-// What was revoked is not believed in any more: a delegation ends, a lock is lost for good, since somebody else
-// may have had it in the meantime, and a file that is used again is opened again (open_recovery.h). Until it is
-// known what was revoked, delegations cannot be relied upon.
+// This client no longer relies on revoked state. A delegation ends. A lock is lost for good, because another
+// client may have held it in the meantime. A file is opened again when it is used (open_recovery.h). Until
+// the search has ended, delegations cannot be relied upon.
 //
-// The server may go on saying it for state that is none of ours to free: the search is not made more often than
-// is useful. A search that has no answer, or falls into a recovery, ends; the next flag begins another one.
+// The server may keep setting the flags for state that this client cannot free, so the number of searches per
+// second is bounded. A search that gets no answer, or runs into a recovery, ends. The next flag begins
+// another one.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -28,7 +29,7 @@ class Revocations {
   Revocations(const Revocations&) = delete;
   Revocations& operator=(const Revocations&) = delete;
 
-  /// The server says that it has revoked something: finds out what, beside whatever else is done.
+  /// Called when the server says that it has revoked something. Starts the search in the background.
   void search();
 
  private:

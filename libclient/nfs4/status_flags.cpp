@@ -6,7 +6,7 @@ namespace nfsrdma::nfs4 {
 namespace {
 
 using Reaction = bool Reactions::*;
-constexpr Reaction kNone = nullptr;  // not of concern: this client has no such state
+constexpr Reaction kNone = nullptr;  // this client has no state that the flag concerns
 
 struct FlagRow {
   std::uint32_t flag;
@@ -14,17 +14,17 @@ struct FlagRow {
 };
 constexpr FlagRow kFlags[] = {
     {SEQ4_STATUS_CB_PATH_DOWN, &Reactions::mend_backchannel},
-    {SEQ4_STATUS_CB_GSS_CONTEXTS_EXPIRING, kNone},  // callbacks are AUTH_NONE
+    {SEQ4_STATUS_CB_GSS_CONTEXTS_EXPIRING, kNone},  // callbacks use AUTH_NONE
     {SEQ4_STATUS_CB_GSS_CONTEXTS_EXPIRED, kNone},
     {SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED, &Reactions::find_revoked},
     {SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED, &Reactions::find_revoked},
     {SEQ4_STATUS_ADMIN_STATE_REVOKED, &Reactions::find_revoked},
     {SEQ4_STATUS_RECALLABLE_STATE_REVOKED, &Reactions::find_revoked},
-    {SEQ4_STATUS_LEASE_MOVED, kNone},  // shows as NFS4ERR_MOVED where the file system is used
+    {SEQ4_STATUS_LEASE_MOVED, kNone},  // shows as NFS4ERR_MOVED when the file system is used
     {SEQ4_STATUS_RESTART_RECLAIM_NEEDED, &Reactions::recover},
     {SEQ4_STATUS_CB_PATH_DOWN_SESSION, &Reactions::mend_backchannel},
     {SEQ4_STATUS_BACKCHANNEL_FAULT, &Reactions::new_session},
-    {SEQ4_STATUS_DEVID_CHANGED, kNone},  // no layouts
+    {SEQ4_STATUS_DEVID_CHANGED, kNone},  // this client has no layouts
     {SEQ4_STATUS_DEVID_DELETED, kNone},
 };
 

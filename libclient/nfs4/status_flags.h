@@ -1,4 +1,4 @@
-// What the flags in the answers to SEQUENCE ask for (RFC 8881 18.46.3). Pure.
+// Reactions that the flags in the answers to SEQUENCE ask for (RFC 8881 18.46.3). Pure.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 namespace nfsrdma::nfs4 {
 
 struct Reactions {
-  bool mend_backchannel = false;  ///< it is announced anew on every connection
-  bool new_session = false;       ///< in place of this one, whose backchannel is beyond help (a MUST)
-  bool find_revoked = false;  ///< what was revoked is found by TEST_STATEID, freed, and reported where used
-  bool recover = false;       ///< opens and locks are reclaimed, by a recovery of the session
+  bool mend_backchannel = false;  ///< announce the backchannel anew on every connection
+  bool new_session = false;       ///< replace the session, whose backchannel cannot be mended (a MUST)
+  bool find_revoked = false;  ///< find revoked state by TEST_STATEID, free it, and report it where it is used
+  bool recover = false;       ///< reclaim opens and locks by a recovery of the session
   friend bool operator==(const Reactions&, const Reactions&) = default;
 };
 

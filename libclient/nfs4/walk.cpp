@@ -19,7 +19,7 @@ bool take_walk(CompoundReply& reply, const Spot& spot) {
   return std::ranges::all_of(spot.names, [&](const std::string&) { return reply.take<op::LOOKUP>(); });
 }
 
-/// Whether a LOOKUP of the name still fits, and a GETFH behind it.
+/// Whether there is still room for a LOOKUP of the name and a GETFH behind it.
 bool has_room(const LeaseHolder& session, const Compound& compound, const std::string& name) {
   constexpr std::size_t kNumber = 4, kLength = 4;
   const std::size_t size = 2 * kNumber + kLength + xdr::padded(name.size());
@@ -58,7 +58,7 @@ async::Task<Result<nfs_fh4>> walk(LeaseHolder& session, Caller caller, Spot spot
     Compound compound = session.begin("LOOKUP", caller, session.crossings().mark_of(part));
     begin_walk(compound, part);
     for (const std::string& again : part.names) compound.add<op::LOOKUP>({{again}});
-    // One at least: what is too long for the session the server is to refuse.
+    // At least one LOOKUP is added, even if it does not fit: the server then refuses the request.
     for (bool room = part.names.empty(); room && name != spot.names.end();) {
       compound.add<op::LOOKUP>({{*name}});
       part.names.push_back(*name++);

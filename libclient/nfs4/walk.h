@@ -5,8 +5,8 @@
 //     auto reply = co_await session.call(std::move(*compound));
 //     if (take_walks(*reply, spots) && …
 //
-// Walks that make a COMPOUND longer than the session takes (RFC 8881 18.36: ca_maxoperations,
-// ca_maxrequestsize) are made before it.
+// If walks make a COMPOUND longer than the session allows (RFC 8881 18.36: ca_maxoperations,
+// ca_maxrequestsize), they are made before it in COMPOUNDs of their own.
 #pragma once
 
 #include <span>
@@ -19,17 +19,18 @@ namespace nfsrdma::nfs4 {
 
 using engine::Spot;
 
-/// A walk to each of the spots, with SAVEFH between them.
+/// Adds a walk to each of the spots, with SAVEFH between them.
 void add_walks(Compound& compound, Spots spots);
 bool take_walks(CompoundReply& reply, Spots spots);
 
-/// The handle that the spot's names lead to, by as many COMPOUNDs as it takes.
+/// Returns the handle that the spot's names lead to. Sends as many COMPOUNDs as that takes.
 async::Task<Result<nfs_fh4>> walk(LeaseHolder& session, Caller caller, Spot spot);
 
-/// Whether the session takes it in one request.
+/// Whether the session's limits allow the compound in one request.
 bool fits(const LeaseHolder& session, const Compound& compound);
 
-/// Of the flavour that vouches for all of it. Walks to two spots that want different ones lead to two file systems.
+/// Returns the mark of the flavour that vouches for all of the spots. If two spots want different flavours,
+/// they are in two file systems.
 inline security::Mark mark_of(const LeaseHolder& session, Spots spots) {
   for (const Spot* spot : spots) {
     if (const security::Mark mark = session.crossings().mark_of(*spot); mark != 0) return mark;
@@ -37,8 +38,8 @@ inline security::Mark mark_of(const LeaseHolder& session, Spots spots) {
   return 0;
 }
 
-/// The walks, and what `add` adds behind them. Where that does not fit, the spots are replaced by the handles
-/// that they lead to.
+/// Builds a COMPOUND of the walks and the operations that `add` adds behind them. If that exceeds the
+/// session's limits, the spots are first replaced by the handles that they lead to.
 template <class Add>
 async::Task<Result<Compound>> compound_at(LeaseHolder& session, const char* what, Caller caller, Spots spots,
                                           Add add) {

@@ -9,7 +9,7 @@ namespace nfsrdma::nfs4 {
 namespace {
 
 constexpr count4 kListBytes = 64 * 1024;
-/// What Linux can hand out at once: XATTR_LIST_MAX. A server that goes on is not to fill the memory.
+/// The most that Linux can list: XATTR_LIST_MAX. A server that sends more must not fill the memory.
 constexpr std::size_t kMostListed = 64 * 1024;
 
 setxattr_option4 to_wire(XattrMode mode) {
@@ -28,7 +28,7 @@ async::Task<Result<typename Op::Res>> Objects::xattr(Caller caller, FileHandle o
       std::move(caller), spot, name, Op::name, [&](Compound& compound) { compound.add<Op>(args); },
       [](CompoundReply& reply, typename Op::Res& out) { return reply.take<Op>(out); });
   if (res || res.error().status() != NFS4ERR_NOXATTR) co_return res;
-  // RFC 8276 8.4.1: what is not there has a status of its own.
+  // RFC 8276 8.4.1: NOXATTR means that the object has no attribute of that name.
   co_return Error(ErrorKind::usage, ENODATA, "xattr", res.error().peer(), "no such extended attribute");
 }
 
