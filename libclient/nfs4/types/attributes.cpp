@@ -13,7 +13,7 @@ using xdr::Decoder;
 using xdr::Encoder;
 using xdr::Fault;
 
-/// One attribute of a struct of optionals: its number and what to do with its member.
+/// Row of one attribute in a struct of optionals: its number, and functions for its member.
 template <class Struct>
 struct Row {
   std::uint32_t number = 0;
@@ -134,7 +134,7 @@ static_assert(kSettable.size() == boost::pfr::tuple_size_v<WireChanges>,
 constexpr std::uint32_t kNumbers = FATTR4_XATTR_SUPPORT + 1;
 constexpr std::uint8_t kNoRow = 0xff;
 
-/// From an attribute's number to its row.
+/// Returns a table from an attribute's number to the index of its row.
 template <class Rows>
 consteval std::array<std::uint8_t, kNumbers> index_of(const Rows& rows) {
   std::array<std::uint8_t, kNumbers> index{};
@@ -149,7 +149,7 @@ bool is_write_only(std::uint32_t number) {
   return number == FATTR4_TIME_ACCESS_SET || number == FATTR4_TIME_MODIFY_SET || number == FATTR4_MODE_UMASK;
 }
 
-/// A bitmap4 as it stands in a message, without an allocation.
+/// The words of a bitmap4 in a message, held without an allocation.
 struct Mask {
   std::array<std::uint32_t, kBitmapWords> words{};
   std::size_t count = 0;

@@ -1,13 +1,13 @@
 // The values inside an fattr4: the attributes of a file, a directory, a file system (RFC 8881 5, RFC 7862 12,
 // RFC 8275, RFC 8276 8.2).
 //
-// attr_vals holds the values without their numbers, in ascending order of the bits in attrmask, so one
-// attribute of unknown type makes the rest unreadable: a bit that this codec does not know is a fault. Ask
-// for known ones only; a server may return fewer than were asked for, and no others (18.7.3).
+// attr_vals holds the values without their numbers, in ascending order of the bits in attrmask. One attribute
+// of unknown type therefore makes the rest unreadable, so a bit that this codec does not know is a fault. Ask
+// for known attributes only: a server may return fewer than were asked for, and no others (18.7.3).
 //
-// The table in attributes.cpp has one row per attribute; decoding, encoding and max_attr_size() walk it. Left
-// out, because nothing here uses them yet: fs_locations, layouts, retention, security labels; and ACLs, which stand by
-// themselves (nfs4/acls.cpp).
+// The table in attributes.cpp has one row per attribute; decoding, encoding and max_attr_size() walk it. It
+// leaves out attributes that this client does not use yet (fs_locations, layouts, retention, security
+// labels), and ACLs, which have a codec of their own (nfs4/acls.cpp).
 //
 // Pure functions and values; any thread.
 #pragma once
@@ -135,28 +135,28 @@ struct mode_umask4 {
 
 // ---- sets of attributes ----
 
-/// The bitmap4 of these numbers.
+/// Returns the bitmap4 of these numbers.
 bitmap4 bitmap_of(std::initializer_list<fattr4_number> numbers);
 void set_bit(bitmap4& map, std::uint32_t number);
 inline bool has_bit(const bitmap4& map, std::uint32_t number) {
   return number / 32 < map.value.size() && ((map.value[number / 32] >> (number % 32)) & 1U) != 0;
 }
-/// What is in both: for asking only for what the server supports.
+/// Returns the numbers that are in both maps. Used to ask only for what the server supports.
 bitmap4 intersection(const bitmap4& a, const bitmap4& b);
-/// What is in either.
+/// Returns the numbers that are in at least one of the maps.
 bitmap4 union_of(const bitmap4& a, const bitmap4& b);
-/// Every attribute that WireAttributes has.
+/// Returns the numbers of all members of WireAttributes.
 const bitmap4& readable_attributes();
-/// "time_modify"; empty for an attribute without a row.
+/// Returns the name in the specification ("time_modify"); empty for an attribute without a row.
 std::string_view attribute_name(std::uint32_t number);
 
-/// The largest attr_vals that can answer a request for these attributes, by the bounds of their types.
-/// xdr::kUnbounded if one of them has no row. Attributes that cannot be read add nothing.
+/// Returns the largest size of attr_vals in an answer to a request for these attributes, by the bounds of
+/// their types; xdr::kUnbounded if one of them has no row. Attributes that cannot be read add nothing.
 std::uint64_t max_attr_size(const bitmap4& requested);
 
 // ---- reading ----
 
-/// What an fattr4 says. What it does not say is absent.
+/// The values of an fattr4. An attribute that the fattr4 does not have is nullopt.
 struct WireAttributes {
   std::optional<bitmap4> supported_attrs;
   std::optional<nfs_ftype4> type;
@@ -169,7 +169,7 @@ struct WireAttributes {
   std::optional<fsid4> fsid;
   std::optional<bool> unique_handles;
   std::optional<std::uint32_t> lease_time;  ///< seconds
-  std::optional<nfsstat4> rdattr_error;     ///< READDIR: why this entry has no other attributes
+  std::optional<nfsstat4> rdattr_error;     ///< READDIR: reason why this entry has no other attributes
   std::optional<std::uint32_t> aclsupport;
   std::optional<bool> archive;
   std::optional<bool> cansettime;
@@ -217,20 +217,23 @@ struct WireAttributes {
   std::optional<bool> xattr_support;
 };
 
-/// Reads an fattr4 where it stands, without a copy of its two parts. What `out` held before is gone.
+/// Decodes an fattr4 from the message without copying its two parts. The earlier contents of `out` are
+/// discarded.
 [[nodiscard]] bool decode_attributes(xdr::Decoder& in, WireAttributes& out);
-/// The same for one that was read. `fault`, if given, tells why it failed.
+/// Decodes an fattr4 that has been read from its message. `fault`, if given, gets the reason of a failure.
 [[nodiscard]] bool decode_attributes(const fattr4& in, WireAttributes& out, xdr::Fault* fault = nullptr);
-/// The fattr4 that answers a request for `requested`: a server's side, for tests and the bridge.
+/// Returns the fattr4 that answers a request for `requested`. This is a server's side, for tests and the
+/// bridge.
 fattr4 encode_attributes(const WireAttributes& attributes, const bitmap4& requested);
 
 // ---- setting ----
 
-/// A time to set: the server's clock, or a time of ours.
+/// A time to set: by the server's clock, or a time that this client gives.
 settime4 server_time();
 settime4 client_time(nfstime4 time);
 
-/// What SETATTR, OPEN and CREATE may set. `mode_umask` excludes `mode`, and is for new objects (RFC 8275).
+/// The attributes that SETATTR, OPEN and CREATE may set. `mode_umask` excludes `mode`, and is for new objects
+/// (RFC 8275).
 struct WireChanges {
   std::optional<std::uint64_t> size;
   std::optional<mode4> mode;
@@ -242,7 +245,7 @@ struct WireChanges {
   std::optional<mode_umask4> mode_umask;
 };
 fattr4 encode_changes(const WireChanges& changes);
-/// The server's side of it; false for anything that WireChanges does not have.
+/// Decodes an fattr4 on a server's side. Returns false for any attribute that WireChanges does not have.
 [[nodiscard]] bool decode_changes(const fattr4& in, WireChanges& out);
 
 }  // namespace nfsrdma::nfs4

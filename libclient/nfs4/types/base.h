@@ -1,11 +1,11 @@
 // The wire types that NFSv4's operations share (RFC 8881, XDR in RFC 5662; 4.2: RFC 7862 and 7863; extended
 // attributes: RFC 8276). Names, field order and numbers are the specifications'.
 //
-// The caps of `opaque<>`, `string<>` and `T<>`. What the specification leaves unbounded would leave the
-// largest Reply unbounded, and a client that talks RPC-over-RDMA has to provide for the largest Reply (RFC
-// 8267 2.6). So each such item has a cap here, chosen well above what servers are known to send; an item
-// above its cap is a decoding fault (too_long), an error value for that one Reply. Where an argument bounds a
-// result (READDIR's maxcount), the cap is generous, because it only limits the decoder.
+// Caps of `opaque<>`, `string<>` and `T<>`. An item that the specification leaves unbounded would leave the
+// largest Reply unbounded, and an RPC-over-RDMA client has to provide for the largest Reply (RFC 8267 2.6).
+// So each such item has a cap here, chosen well above what servers are known to send. An item above its cap
+// is a decoding fault (too_long), an error value for that one Reply. If an argument bounds the result
+// (READDIR's maxcount), the cap is generous, because it only limits the decoder.
 //
 // Thread-safety: values without shared state.
 #pragma once
@@ -35,42 +35,49 @@ inline constexpr std::uint64_t NFS4_MAXFILEOFF = 0xfffffffffffffffe;
 
 // ---- caps of what the specifications leave unbounded ----
 
-/// Words of a bitmap4: 256 attributes or operations; the highest assigned ones are below 96.
+/// Words of a bitmap4, enough for 256 attributes or operations. The highest assigned numbers are below 96.
 inline constexpr std::uint64_t kBitmapWords = 8;
-/// A component4. Names come from the server in READDIR only, whose maxcount bounds the Reply; 255 octets are
-/// usual, file systems with names of 1,023 exist, and no POSIX caller can use one beyond PATH_MAX.
+/// Octets of a component4. The server sends names in READDIR only, whose maxcount bounds the Reply. Names of
+/// 255 octets are usual, file systems with names of 1,023 exist, and no POSIX caller can use a name beyond
+/// PATH_MAX.
 inline constexpr std::uint64_t kComponentMax = 4096;
-/// A linktext4: PATH_MAX.
+/// Octets of a linktext4: PATH_MAX.
 inline constexpr std::uint64_t kLinktextMax = 4096;
-/// owner, owner_group and an ACE's who: "user@dns-domain"; Linux stops at 128.
+/// Octets of owner, owner_group and an ACE's who ("user@dns-domain"). Linux stops at 128.
 inline constexpr std::uint64_t kPrincipalMax = 256;
-/// A COMPOUND's tag. The server sends back what it was sent (RFC 8881 16.2.3), and ours are short.
+/// Octets of a COMPOUND's tag. The server returns the client's own tag (RFC 8881 16.2.3), and this client's
+/// are short.
 inline constexpr std::uint64_t kTagMax = 64;
-/// attr_vals: every attribute that this client knows needs less than 4 KiB; the rest is room for ACLs.
+/// Octets of attr_vals. The attributes that this client knows need less than 4 KiB; the rest is room for
+/// ACLs.
 inline constexpr std::uint64_t kAttrlistMax = 65536;
-/// A security mechanism's OID in DER, and how many flavours SECINFO may list; Linux knows 12.
+/// Octets of a security mechanism's OID in DER, and number of flavours that SECINFO may list. Linux knows 12.
 inline constexpr std::uint64_t kSecOidMax = 64;
 inline constexpr std::uint64_t kSecinfoMax = 32;
-/// An xattrvalue4: XATTR_SIZE_MAX of Linux.
+/// Octets of an xattrvalue4: XATTR_SIZE_MAX of Linux.
 inline constexpr std::uint64_t kXattrValueMax = 65536;
-/// Names that one LISTXATTRS may return: its maxcount bounds the Reply, and 64 KiB is XATTR_LIST_MAX.
+/// Number of names that one LISTXATTRS may return. Its maxcount bounds the Reply, and 64 KiB is
+/// XATTR_LIST_MAX.
 inline constexpr std::uint64_t kXattrNamesMax = 65536;
-/// Elements of one READ_PLUS result (RFC 8267 4.1.1).
+/// Number of elements in one READ_PLUS result (RFC 8267 4.1.1).
 inline constexpr std::uint64_t kReadPlusElements = 2;
-/// A GSS context handle, and how many of them, and of algorithms, EXCHANGE_ID may carry.
+/// Octets of a GSS context handle, and number of such handles, and of algorithms, that EXCHANGE_ID may carry.
 inline constexpr std::uint64_t kGssHandleMax = 64;
 inline constexpr std::uint64_t kSsvItemsMax = 16;
-/// A universal address and its netid; the longest netid in use is "rdma6", the longest address 39 + 8 octets.
+/// Octets of a netid and of a universal address. The longest netid in use is "rdma6", the longest address has
+/// 39 + 8.
 inline constexpr std::uint64_t kNetidMax = 16;
 inline constexpr std::uint64_t kUniversalAddressMax = 128;
-/// Stateids that one TEST_STATEID may name, source servers of one COPY, security parameters of a backchannel.
+/// Number of stateids in one TEST_STATEID, of source servers of one COPY, of security parameters of a
+/// backchannel.
 inline constexpr std::uint64_t kTestStateidMax = 1024;
 inline constexpr std::uint64_t kCopySourcesMax = 16;
 inline constexpr std::uint64_t kCallbackSecMax = 8;
 
 // ---- numbers ----
 
-/// RFC 8881 15.1, RFC 7862 11.1, RFC 8276 8.3. What they mean to people and as errno: status.h.
+/// Status numbers: RFC 8881 15.1, RFC 7862 11.1, RFC 8276 8.3. Their meaning for people and as errno is in
+/// status.h.
 enum nfsstat4 : std::uint32_t {
   NFS4_OK = 0,
   NFS4ERR_PERM = 1,
@@ -298,9 +305,9 @@ using verifier4 = std::array<std::byte, NFS4_VERIFIER_SIZE>;
 using component4 = xdr::String<kComponentMax>;
 /// DDP-eligible where it occurs: READLINK's result and CREATE's argument (RFC 8267 4.1).
 using linktext4 = xdr::DdpOpaque<kLinktextMax>;
-/// utf8str_mixed as used for owners.
+/// The type utf8str_mixed as used for owners.
 using principal4 = xdr::String<kPrincipalMax>;
-/// utf8str_cis and utf8str_cs as used in nfs_impl_id4 and netloc4.
+/// The types utf8str_cis and utf8str_cs as used in nfs_impl_id4 and netloc4.
 using label4 = xdr::String<NFS4_OPAQUE_LIMIT>;
 using utf8str_cs_tag = xdr::String<kTagMax>;
 
@@ -332,8 +339,8 @@ struct stateid4 {
   friend bool operator==(const stateid4&, const stateid4&) = default;
 };
 
-/// attr_vals holds the values of the attributes in attrmask, in ascending order of their numbers:
-/// attributes.h.
+/// The values of the attributes in attrmask are in attr_vals, in ascending order of their numbers
+/// (attributes.h).
 struct fattr4 {
   bitmap4 attrmask{};
   attrlist4 attr_vals{};

@@ -9,8 +9,8 @@
 //   if (!decode(in, head) || !decode_op<op::SEQUENCE>(in, first)) → in.fault()
 //   if (status_of(first) != NFS4_OK) …
 //
-// All of RFC 7530's, 8881's and 7862's operations are in kOperations; those that this client does not send are there
-// for their names only.
+// kOperations has all operations of RFC 7530, 8881 and 7862. Operations that this client does not send are
+// there only for their names.
 #pragma once
 
 #include <array>
@@ -23,10 +23,10 @@
 
 namespace nfsrdma::nfs4 {
 
-/// What repeating an operation does that may have been done already.
+/// Effect of executing an operation a second time.
 enum class Repeat : std::uint8_t {
-  idempotent,  ///< reads, or leads to the same state
-  modifies,    ///< may fail or do harm the second time: CREATE, REMOVE, RENAME, LOCK …
+  idempotent,  ///< the operation only reads, or leads to the same state
+  modifies,    ///< it may fail or do harm the second time: CREATE, REMOVE, RENAME, LOCK …
 };
 
 namespace op {
@@ -120,8 +120,9 @@ using All =
 struct OperationRow {
   nfs_opnum4 number;
   std::string_view name;
-  std::uint8_t first_minor;  ///< the minor version that brought it
-  std::uint8_t last_minor;   ///< the last one that has it; 4.1 dropped those of 4.0's client identifiers
+  std::uint8_t first_minor;  ///< the minor version that introduced the operation
+  /// The last minor version that has the operation. NFSv4.1 dropped those for NFSv4.0's client identifiers.
+  std::uint8_t last_minor;
   Repeat repeat;
   bool typed;  ///< has a struct in namespace op
 };
@@ -209,12 +210,12 @@ inline constexpr auto kOperations = [] {
   });
 }();
 
-/// The row of an operation; null for a number that is none (OP_ILLEGAL among them).
+/// Returns the row of an operation; null for a number that is no operation (OP_ILLEGAL among them).
 constexpr const OperationRow* find_operation(std::uint32_t number) {
   const std::uint32_t index = number - OP_ACCESS;
   return index < kOperations.size() ? &kOperations[index] : nullptr;
 }
-/// "READ", or "ILLEGAL" for a number that is no operation.
+/// Returns the operation's name, "READ" for example; "ILLEGAL" for a number that is no operation.
 constexpr std::string_view operation_name(std::uint32_t number) {
   const OperationRow* row = find_operation(number);
   return row != nullptr ? row->name : "ILLEGAL";
@@ -242,7 +243,7 @@ static_assert(rows_agree(static_cast<op::All*>(nullptr)), "kOperations and the s
 
 // ---- the status of a result ----
 
-/// Every result is a union over its status, or a struct that begins with it.
+/// Returns the status of a result. Each result is a union over its status, or a struct that begins with it.
 template <class Res>
 nfsstat4 status_of(const Res& res) {
   if constexpr (requires { res.tag(); }) {
@@ -251,7 +252,7 @@ nfsstat4 status_of(const Res& res) {
     return boost::pfr::get<0>(res);
   }
 }
-/// A result that says `status` and has nothing else in it.
+/// Sets a result to `status` with no other contents.
 template <class Res>
 void set_status(Res& res, nfsstat4 status) {
   if constexpr (requires { res.tag(); }) {
@@ -270,8 +271,8 @@ void encode_op(xdr::Encoder& out, const typename Op::Args& args) {
   xdr::encode(out, args);
 }
 
-/// The result of an Op. A server that does not know the operation answers with OP_ILLEGAL in its place
-/// (RFC 8881 18.52): that gives a result with its status. Any other number is a fault.
+/// Decodes the result of an Op. A server that does not know the operation answers with OP_ILLEGAL in its
+/// place (RFC 8881 18.52), which gives a result with that status. Any other number is a fault.
 template <class Op>
 bool decode_op(xdr::Decoder& in, typename Op::Res& res) {
   std::uint32_t number = 0;
@@ -280,7 +281,7 @@ bool decode_op(xdr::Decoder& in, typename Op::Res& res) {
   if (number != OP_ILLEGAL) return in.fail(xdr::Fault::bad_discriminant);
   nfsstat4 status = NFS4_OK;
   if (!xdr::decode(in, status)) return false;
-  // An illegal operation that succeeded would leave the caller with a result that nobody sent.
+  // An illegal operation that succeeded would leave the caller with a result that the server did not send.
   if (status == NFS4_OK) return in.fail(xdr::Fault::bad_discriminant);
   set_status(res, status);
   return true;

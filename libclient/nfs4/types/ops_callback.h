@@ -1,8 +1,8 @@
-// The callback program: what the server asks of the client (RFC 8881 19 and 20, RFC 7862 16; XDR in RFC 5662
-// and 7863). Who answers it: nfs4/callback.h.
+// The callback program: requests of the server to the client (RFC 8881 19 and 20, RFC 7862 16; XDR in RFC
+// 5662 and 7863). CallbackService (nfs4/callback.h) answers them.
 //
-// The caps bound the decoder only, and stand above what a Call of an inline threshold's size can carry. What
-// is inside a notification (notify_vals) stays opaque: it is for holders of directory delegations and
+// The caps bound the decoder only, and are above what a Call within the inline threshold can carry. The
+// contents of a notification (notify_vals) stay opaque: they are for holders of directory delegations and
 // layouts.
 #pragma once
 
@@ -14,18 +14,18 @@
 
 namespace nfsrdma::nfs4 {
 
-/// What the XDR suggests as the program's number; the client names its own in csa_cb_program.
+/// The program number that the XDR suggests. A client announces its own number in csa_cb_program.
 inline constexpr std::uint32_t NFS4_CALLBACK = 0x40000000;
-/// The version in the XDR. RFC 8881 18.36.3 speaks of 4 instead; servers are known to use 1.
+/// The version in the XDR. RFC 8881 18.36.3 says 4 instead; servers are known to use 1.
 inline constexpr std::uint32_t NFS_CB = 1;
 inline constexpr std::uint32_t CB_NULL = 0;
 inline constexpr std::uint32_t CB_COMPOUND = 1;
 
-/// A CB_COMPOUND's tag is the server's, and goes back as it came.
+/// Octets of a CB_COMPOUND's tag. The server chooses the tag, and the answer returns it.
 inline constexpr std::uint64_t kCallbackTagMax = NFS4_OPAQUE_LIMIT;
 inline constexpr std::uint64_t kReferringListsMax = 256;
 inline constexpr std::uint64_t kReferringCallsMax = 1024;
-/// Notifications in one operation, and the octets of one of them.
+/// Number of notifications in one operation, and octets of one of them.
 inline constexpr std::uint64_t kNotifyChangesMax = 256;
 inline constexpr std::uint64_t kNotifyValsMax = 65536;
 
@@ -51,7 +51,7 @@ using cb_tag4 = xdr::String<kCallbackTagMax>;
 struct CB_COMPOUND4args_head {
   cb_tag4 tag{};
   std::uint32_t minorversion = 0;
-  std::uint32_t callback_ident = 0;  ///< of NFSv4.0; not used from 4.1 on
+  std::uint32_t callback_ident = 0;  ///< NFSv4.0 only; not used from 4.1 on
   std::uint32_t argarray_count = 0;
 };
 struct CB_COMPOUND4res_head {
@@ -145,7 +145,7 @@ inline constexpr std::uint32_t RCA4_TYPE_MASK_OBJ_LAYOUT_MIN = 8;
 inline constexpr std::uint32_t RCA4_TYPE_MASK_OBJ_LAYOUT_MAX = 9;
 inline constexpr std::uint32_t RCA4_TYPE_MASK_OTHER_LAYOUT_MIN = 12;
 inline constexpr std::uint32_t RCA4_TYPE_MASK_OTHER_LAYOUT_MAX = 15;
-/// RFC 8435 12.
+/// Bits of RFC 8435 12.
 inline constexpr std::uint32_t RCA4_TYPE_MASK_FF_LAYOUT_MIN = 16;
 inline constexpr std::uint32_t RCA4_TYPE_MASK_FF_LAYOUT_MAX = 17;
 

@@ -1,6 +1,6 @@
-// Arguments and results of the operations on files and directories that NFSv4.1 has from 4.0 (RFC 8881 18).
-// XXX4args and XXX4res are what stands behind the operation's number; an operation without arguments has
-// xdr::Void. Results of files that are open, and of locks: here as well; sessions: ops_session.h.
+// Arguments and results of the operations on files and directories that NFSv4.1 has from 4.0 (RFC 8881 18),
+// including those on open files and locks. XXX4args and XXX4res are encoded behind the operation's number. An
+// operation without arguments has xdr::Void. Operations on sessions are in ops_session.h.
 #pragma once
 
 #include "nfs4/types/base.h"
@@ -18,7 +18,7 @@ inline constexpr std::uint32_t ACCESS4_MODIFY = 0x04;
 inline constexpr std::uint32_t ACCESS4_EXTEND = 0x08;
 inline constexpr std::uint32_t ACCESS4_DELETE = 0x10;
 inline constexpr std::uint32_t ACCESS4_EXECUTE = 0x20;
-/// RFC 8276 8.5.
+/// Bits of RFC 8276 8.5.
 inline constexpr std::uint32_t ACCESS4_XAREAD = 0x40;
 inline constexpr std::uint32_t ACCESS4_XAWRITE = 0x80;
 inline constexpr std::uint32_t ACCESS4_XALIST = 0x100;
@@ -327,7 +327,7 @@ struct READDIR4args {
   count4 maxcount = 0;
   bitmap4 attr_request{};
 };
-/// Without nextentry: the chain is xdr::List.
+/// An entry without nextentry, because xdr::List is the chain.
 struct entry4 {
   nfs_cookie4 cookie = 0;
   component4 name{};

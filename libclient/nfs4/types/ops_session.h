@@ -11,7 +11,7 @@ inline constexpr std::uint32_t kAuthNone = 0;
 inline constexpr std::uint32_t kAuthSys = 1;
 inline constexpr std::uint32_t kRpcsecGss = 6;
 
-/// RFC 5531, appendix A.
+/// Parameters of AUTH_SYS (RFC 5531, appendix A).
 struct authsys_parms {
   std::uint32_t stamp = 0;
   xdr::String<255> machinename{};

@@ -1,5 +1,5 @@
-// Arguments and results of the operations that only NFSv4.0 has: client identifiers, and owners whose requests are
-// counted (RFC 7530 16.18, 16.30, 16.33, 16.34, 16.37).
+// Arguments and results of the operations that only NFSv4.0 has: client identifiers, and owners whose
+// requests the server counts (RFC 7530 16.18, 16.30, 16.33, 16.34, 16.37).
 #pragma once
 
 #include "nfs4/types/ops_file.h"
@@ -29,7 +29,7 @@ struct nfs_client_id4 {
   verifier4 verifier{};
   xdr::Opaque<NFS4_OPAQUE_LIMIT> id{};
 };
-/// Where the server calls back: a program, and its netid and universal address.
+/// Address of the callbacks: a program, and its netid and universal address.
 struct cb_client4 {
   std::uint32_t cb_program = 0;
   netaddr4 cb_location{};
@@ -43,7 +43,7 @@ struct SETCLIENTID4resok {
   clientid4 clientid = 0;
   verifier4 setclientid_confirm{};
 };
-/// Of who has the name in use already, where that is somebody else.
+/// With NFS4ERR_CLID_INUSE the result has the address of the other client that uses the name.
 using SETCLIENTID4res = xdr::Union<nfsstat4, xdr::On<NFS4_OK, SETCLIENTID4resok>,
                                    xdr::On<NFS4ERR_CLID_INUSE, netaddr4>, xdr::Otherwise<>>;
 

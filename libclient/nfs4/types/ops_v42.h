@@ -154,8 +154,9 @@ using REMOVEXATTR4res = ok_or_status<change_info4>;
 
 }  // namespace nfsrdma::nfs4
 
-/// READ_PLUS has one Write chunk, which belongs to its first element with data; another element's data stays
-/// in the stream, and a result without data leaves the chunk unused (RFC 8267 4.1.1, 4.3).
+/// The codec of READ_PLUS, which has one Write chunk. The chunk belongs to the first element with data.
+/// Another element's data stays in the stream, and a result without data leaves the chunk unused (RFC 8267
+/// 4.1.1, 4.3).
 template <>
 struct nfsrdma::xdr::Codec<nfsrdma::nfs4::read_plus_res4> {
   using T = nfsrdma::nfs4::read_plus_res4;
@@ -170,7 +171,7 @@ struct nfsrdma::xdr::Codec<nfsrdma::nfs4::read_plus_res4> {
   static std::uint64_t size(const T& value) { return 4 + encoded_size(value.rpr_contents); }
   static constexpr Bounds bounds() {
     constexpr Bounds contents = Codec<decltype(T::rpr_contents)>::bounds();
-    // Reduced, an element's data may still be there.
+    // If one element's data is reduced (moved to the chunk), the other's may still be in the stream.
     return exactly(4) + Bounds{contents.min, contents.max, contents.max, 1};
   }
 };

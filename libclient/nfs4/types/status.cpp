@@ -11,7 +11,7 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-// The wordings for what is this client's own mistake, or the server's, and not the user's.
+// Wordings for a mistake of this client or of the server, which is not the user's fault.
 #define OUR_FAULT "; this is an error in this client, please report it with a capture of the traffic"
 #define RECOVERED "; it is established anew and the operation may be repeated"
 
@@ -138,7 +138,8 @@ constexpr auto kRows = std::to_array<StatusRow>({
 static_assert(std::ranges::is_sorted(kRows, std::ranges::less_equal{}, &StatusRow::status),
               "find_status() searches by halves, and each status has one row");
 
-/// Whether the number is one of nfsstat4's. The compiler writes the enumerator's name for those, and a cast for others.
+/// Whether the number is an enumerator of nfsstat4. For an enumerator the compiler writes its name, for other
+/// numbers a cast.
 template <nfsstat4 kStatus>
 constexpr bool is_enumerator() {
   return std::string_view(__PRETTY_FUNCTION__).find("NFS4") != std::string_view::npos;
@@ -147,7 +148,7 @@ template <std::uint32_t kFirst, std::size_t... kOffsets>
 constexpr std::size_t count_enumerators(std::index_sequence<kOffsets...> /*offsets*/) {
   return (std::size_t{is_enumerator<static_cast<nfsstat4>(kFirst + kOffsets)>()} + ...);
 }
-/// The specifications number statuses from 0, as errno does, and from 10001.
+/// Number of enumerators. The specifications number statuses from 0, as errno does, and from 10001.
 constexpr std::size_t kEnumerators = count_enumerators<0>(std::make_index_sequence<128>()) +
                                      count_enumerators<10000>(std::make_index_sequence<256>());
 static_assert(kEnumerators == kRows.size(), "each status has a row, and says how to retry");
