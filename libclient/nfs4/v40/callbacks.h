@@ -1,6 +1,6 @@
-// The server's calls to a client of NFSv4.0 (RFC 7530 17 and 18), which all are about delegations.
+// The server's calls to a client of NFSv4.0 (RFC 7530 17 and 18). All of them concern delegations.
 //
-// They come over TCP to whoever listens for them (connect/nfs40.cpp). Confined to the loop's thread.
+// They arrive over TCP at the listener of connect/nfs40.cpp. Confined to the loop's thread.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,14 @@ namespace nfsrdma::nfs4 {
 
 class Callbacks final : private CallbackHandler {
  public:
-  /// `ident`: as SETCLIENTID announces it.
+  /// `ident`: the callback_ident that SETCLIENTID announces.
   Callbacks(Delegations& delegations, std::uint32_t ident) : delegations_(delegations), service_(*this, {}) {
     service_.reset_without_session(ident);
   }
   Callbacks(const Callbacks&) = delete;
   Callbacks& operator=(const Callbacks&) = delete;
 
-  /// As CallbackService has it.
+  /// Answers a Call as CallbackService::answer() does, then begins to return what was recalled.
   [[nodiscard]] bool answer(xdr::ConstBytes call, xdr::Message& reply) {
     const bool answered = service_.answer(call, reply);
     delegations_.return_recalled();
@@ -31,7 +31,7 @@ class Callbacks final : private CallbackHandler {
   std::optional<DelegatedAttributes> getattr(const nfs_fh4& file) override {
     return delegations_.attributes(file);
   }
-  // Of later versions.
+  // NFSv4.0 does not have these callbacks.
   void recall_any(std::uint32_t /*objects_to_keep*/, const bitmap4& /*types*/) override {}
   void recall_slot(slotid4 /*target_highest_slotid*/) override {}
   void notify_lock(const nfs_fh4& /*file*/, const lock_owner4& /*owner*/) override {}

@@ -6,10 +6,12 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-/// Under another name counting goes on far from where it was: a request for what was opened under the old name must not
-/// be taken for the last one there once more.
+/// Distance between the last seqid under the old name and the first under the new one. It keeps the server
+/// from taking a request for state that was opened under the old name for a retransmission of the last
+/// request there.
 constexpr seqid4 kLeap = 1000;
-/// Of more requests in a row nobody asks any more which of them the server has counted.
+/// Limit on the doubtful requests in a row. With more, the owner goes on under another name instead of trying
+/// seqids.
 constexpr seqid4 kMostDoubts = 3;
 
 /// Whether an operation that ended with this status has used up its seqid (RFC 7530 9.1.7).
@@ -34,12 +36,12 @@ bool advances_seqid(nfsstat4 status) {
 struct Owners::Owner {
   explicit Owner(async::Loop& loop) : turn(loop) {}
   async::Mutex turn;
-  seqid4 last = 0;    // that the server has counted, as far as is known
-  seqid4 doubts = 0;  // it may have counted as many more
+  seqid4 last = 0;    // seqid that the server counted last, as far as is known
+  seqid4 doubts = 0;  // number of requests that it may have counted in addition
   std::uint64_t generation = 0;
-  std::uint64_t epoch = 0;  // that `last` is of
-  stateid4 last_opened{};   // by the last OPEN that was answered
-  /// How many answers to OPENs may be those to earlier requests, because the server counted a request twice.
+  std::uint64_t epoch = 0;  // epoch that `last` belongs to
+  stateid4 last_opened{};   // stateid in the last answer to an OPEN
+  /// Number of answers to OPENs that may repeat earlier ones, because the server counted a request twice.
   seqid4 repeats = 0;
 
   void may_be_counted_again(std::uint32_t times) {
@@ -68,7 +70,7 @@ std::uint64_t Owners::Turn::generation() const {
 }
 
 void Owners::Turn::answered(nfsstat4 status, bool names_owner, std::uint32_t sent_again) {
-  // Counted for an owner that the server knows still, if it does.
+  // The server has counted the request if it still knows the owner, which EXPIRED does not tell.
   if (status == NFS4ERR_EXPIRED) {
     doubt();
     return;
@@ -85,7 +87,8 @@ void Owners::Turn::answered(nfsstat4 status, bool names_owner, std::uint32_t sen
     owner_->may_be_counted_again(sent_again);
     return;
   }
-  // What was in doubt was not counted; or nothing fits.
+  // BAD_SEQID: if there was a doubt, the doubtful request was not counted, so try without it. Otherwise no
+  // seqid fits.
   again_ = owner_->doubts != 0;
   if (again_) {
     --owner_->doubts;

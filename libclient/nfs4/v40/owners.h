@@ -1,24 +1,28 @@
-// Open and lock owners of NFSv4.0, whose requests the server counts (RFC 7530 9.1.7): one at a time for each owner,
-// each with the seqid behind that of the one before.
+// Open and lock owners of NFSv4.0, whose requests the server counts (RFC 7530 9.1.7). An owner has one
+// request under way at a time, and each request has the seqid after that of the one before.
 //
 //     auto turn = co_await owners.take(OwnedOperation::Whose::open_owner, 7, deadline);
 //     turn->seqid(epoch) …goes into the request
 //     turn->answered(status)           // or unsent(), or doubt(): whether the server has counted it
 //     turn.reset()                     // the next one
 //
-// A request whose answer is lost may have been counted or not. The next one is sent as if it had been, and if that is
-// refused (BAD_SEQID) as if it had not; behind several of that kind, as if the last ones had not, one by one. (Never
-// the other way round: a number that the server has counted gets the answer of then.) Where nothing fits the server
-// counts otherwise than this client; then the owner goes on under another name (its generation), which the server has
-// never heard of.
+// If the answer to a request is lost, the server may have counted the request or not. The next request is
+// sent as if the lost one had been counted. If the server refuses that (BAD_SEQID), it is sent again as if
+// the lost one had not been counted. After several lost requests, it is sent as if the last ones had not been
+// counted, one by one. (The opposite order is never used: to a seqid that it has counted the server returns
+// the answer of that earlier request.) If no seqid fits, the server counts differently from this client. The
+// owner then goes on under another name (its generation), which is new to the server.
 //
-// A server may count a request twice that was sent again over another connection while it executed the first one (Linux
-// does), and it may do so after the answer has come. So behind a request that was sent more than once the next one is
-// sent as if it had been counted as often, as above. If the server counts it only later, the next OPEN has the seqid of
-// the last request that the server counted, and is answered with the stateid and the file of that one. A new OPEN never
-// brings the stateid of the one before, since the seqid in it grows: opened() finds that out, and the OPEN is sent again.
+// A server may count a request twice that was sent again over another connection while it executed the first
+// one (Linux does), and it may do so after the answer has come. After a request that was sent more than once,
+// the next one is therefore sent as if each transmission had been counted, and then as above. If the server
+// counts the duplicate only later, the next OPEN has the seqid of the last request that the server counted,
+// and is answered with the stateid and the file of that request. The answer to a new OPEN never has the
+// stateid of the OPEN before, because the seqid in it grows. opened() uses this to find a repeated answer,
+// and the OPEN is sent again.
 //
-// Counting begins anew, under another name, with each epoch: a turn belongs to the one that its seqid was asked for.
+// Counting begins anew, under another name, with each epoch. A turn belongs to the epoch that its seqid was
+// asked for.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -40,34 +44,37 @@ class Owners {
   Owners(const Owners&) = delete;
   Owners& operator=(const Owners&) = delete;
 
-  /// The one request of its owner that is under way.
+  /// The one request of its owner that may be under way.
   class Turn {
    public:
     Turn(std::shared_ptr<Owner> owner, async::Mutex::Lock lock);
-    /// A request that was sent and has not ended() is in doubt.
+    /// A request that was sent, and whose outcome was not reported, counts as doubt().
     ~Turn() {
       if (sent_ != 0) doubt();
     }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
 
-    /// For a request that is about to be sent under the client id of the epoch.
+    /// Returns the seqid for a request that is about to be sent under the client id of the epoch.
     seqid4 seqid(std::uint64_t epoch);
-    /// The owner's name is another one with each. Of the epoch that the seqid is of.
+    /// Returns the generation of the owner's name, in the epoch of the seqid. Each generation is another
+    /// name.
     [[nodiscard]] std::uint64_t generation() const;
-    /// The server has executed the operation that had the seqid, with this status. `names_owner`: it has the owner's
-    /// name in it, so that another one can be had by it. The others are of what was opened or locked under a name, and
-    /// are of no use where the server counts otherwise.
-    /// `sent_again`: how often the request was sent after the first time; the server may have counted it as often again.
+    /// Called when the server has executed the operation that had the seqid, with this status. `names_owner`:
+    /// the operation has the owner's name in it, so it can be sent again under another name. Other operations
+    /// refer to state that was opened or locked under the old name, and are of no use if the server counts
+    /// differently. `sent_again`: number of transmissions after the first one. The server may have counted
+    /// the request as many more times.
     void answered(nfsstat4 status, bool names_owner, std::uint32_t sent_again = 0);
-    /// It may have executed it.
+    /// Called when the server may have executed the operation.
     void doubt();
-    /// It has not seen it, or did not come to it.
+    /// Called when the server has not seen the operation, or did not get to it.
     void unsent() { sent_ = 0; }
-    /// The server has refused the seqid (BAD_SEQID): what was just answered() is to be sent again with another one.
+    /// Whether the server refused the seqid (BAD_SEQID), and the operation is to be sent again with another
+    /// one.
     [[nodiscard]] bool try_again() const { return again_; }
-    /// Called with the stateid in the answer to an OPEN. Returns false if the server has repeated its answer to the OPEN
-    /// before, which it can only have done where it may have counted a request twice.
+    /// Called with the stateid in the answer to an OPEN. Returns false if the server has repeated its answer
+    /// to the OPEN before, which is possible only if it may have counted a request twice.
     [[nodiscard]] bool opened(const stateid4& stateid);
 
    private:
@@ -79,10 +86,10 @@ class Owners {
     bool again_ = false;
   };
 
-  /// Null where the deadline came first.
+  /// Waits for the owner's turn. Returns null if the deadline came first.
   async::Task<std::shared_ptr<Turn>> take(OwnedOperation::Whose whose, std::uint64_t number,
                                           async::TimePoint deadline);
-  /// It will not be heard of again.
+  /// Forgets an owner that will not be used again.
   void forget(OwnedOperation::Whose whose, std::uint64_t number) { owners_.erase({whose, number}); }
   [[nodiscard]] std::size_t count() const { return owners_.size(); }
 

@@ -9,11 +9,11 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-/// What stands around the data of a READ's Reply or a WRITE's Call: there is no session to agree on it.
+/// Bytes around the data of a READ's Reply or a WRITE's Call. There is no session to agree on this limit.
 constexpr std::uint32_t kEnvelope = 2048;
-/// Old servers take no more operations in one COMPOUND, and nobody tells.
+/// The most operations in one COMPOUND. Old servers accept no more, and NFSv4.0 has no way to ask.
 constexpr std::uint32_t kMostOperations = 16;
-/// "Nobody is to be called back" (as Linux's client says it).
+/// Universal address that stands for "no callbacks" (as Linux's client sends it).
 constexpr const char* kNowhere = "0.0.0.0.0.0";
 
 }  // namespace

@@ -1,8 +1,8 @@
-// The client id of NFSv4.0 (RFC 7530 9.1.1, 16.33, 16.34): SETCLIENTID says who this client is and where it may be called
-// back, SETCLIENTID_CONFIRM makes that so.
+// The client id of NFSv4.0 (RFC 7530 9.1.1, 16.33, 16.34). SETCLIENTID announces the client's name and its
+// callback address, and SETCLIENTID_CONFIRM makes them valid.
 //
-// The name and the verifier are those of the client instance for as long as it lives: to the server that knows them
-// already a second SETCLIENTID is news of the callback only, and the state stays.
+// The name and the verifier stay the same for the lifetime of a client instance. If the server knows them
+// already, a second SETCLIENTID changes the callback only, and the state stays.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -18,13 +18,13 @@ class Registration {
   Registration& operator=(const Registration&) = delete;
 
   [[nodiscard]] const SessionFacts& facts() const { return facts_; }
-  /// A client id, confirmed. A new epoch where it is another one than before.
+  /// Gets a client id and confirms it. If it differs from the one before, a new epoch begins.
   async::Task<Status> set_client(async::TimePoint deadline);
-  /// The server's lease time, and the most that it takes in one READ and WRITE.
+  /// Fetches the server's lease time, and the most bytes that it accepts in one READ and WRITE.
   async::Task<Status> fetch_limits(async::TimePoint deadline);
-  /// The server has forgotten the client id, and with it all state.
+  /// Called when the server has forgotten the client id, and all state with it.
   void lost() { facts_.client_id = 0; }
-  /// From now on this is another instance of the client, for which the server drops the state of the one before.
+  /// Makes this another instance of the client. The server drops the state of the instance before.
   void be_another_instance();
 
  private:

@@ -16,32 +16,33 @@ namespace {
 using namespace std::chrono_literals;
 using Room = Compound::Room;
 
-/// Decides whether a request that was refused with BAD_SEQID is sent again with the next seqid that the server may expect.
+/// Decides whether a request that was refused with BAD_SEQID is sent again with the next seqid that the
+/// server may expect.
 class SeqidSearch {
  public:
   /// Called once for each answer. `other_seqid`: the answer is BAD_SEQID, and there is another seqid to try.
   bool goes_on(bool other_seqid) {
-    // Any other answer ends the search, because the server has then accepted a seqid, or counts anew under another
-    // client id. A request that waits for GRACE or DELAY begins a new search whenever a connection breaks meanwhile, so
-    // a limit over all of its answers would fail a request that only has to wait.
+    // Any other answer ends the search, because the server has then accepted a seqid, or counts anew under
+    // another client id. A request that waits for GRACE or DELAY begins a new search whenever a connection
+    // breaks meanwhile, so a limit over all of its answers would fail a request that only has to wait.
     refused_in_a_row_ = other_seqid ? refused_in_a_row_ + 1 : 0;
     return other_seqid && refused_in_a_row_ < kMostInARow;
   }
 
  private:
-  /// This covers the doubts that an owner may have (owners.h), and some tries under the owner's next name.
+  /// Covers the doubts that an owner may have (owners.h), and some tries under the owner's next name.
   static constexpr int kMostInARow = 6;
   int refused_in_a_row_ = 0;
 };
 
-/// Whether EXPIRED is said of the client id itself: the operation that ended with it has no stateid.
+/// Whether EXPIRED concerns the client id itself: the operation that ended with it has no stateid.
 bool is_of_client(const Compound& compound, const CompoundReply& reply) {
   return std::ranges::any_of(compound.owned(), [&](const OwnedOperation& one) {
     return one.of_client_alone && one.index + 1 == reply.executed();
   });
 }
 
-/// Whether its OPEN went well, whatever became of what stands behind it.
+/// Whether the OPEN in the compound succeeded, whatever became of the operations behind it.
 bool has_opened(const Compound& compound, const CompoundReply& reply) {
   if (!compound.opens()) return false;
   return std::ranges::any_of(compound.owned(), [&](const OwnedOperation& one) {
@@ -50,8 +51,8 @@ bool has_opened(const Compound& compound, const CompoundReply& reply) {
   });
 }
 
-/// Whether what the server says of a request that was sent twice is what it would say of one that it has done: EXIST of
-/// our own CREATE, NOENT of our own REMOVE.
+/// Whether the server's answer to a request that was sent twice could be the effect of its first
+/// transmission: EXIST after this client's own CREATE, NOENT after its own REMOVE.
 bool is_as_if_done(const Compound& compound, const CompoundReply& reply) {
   return !compound.repeatable() && reply.executed() == compound.first_modifying() + 1 &&
          (reply.status() == NFS4ERR_EXIST || reply.status() == NFS4ERR_NOENT);
@@ -122,7 +123,7 @@ async::Task<Result<CompoundReply>> Sessionless::call(Compound compound, async::T
   if (auto error = gamble(compound)) co_return *std::move(error);
   const engine::Modifications::Scope scope(modifications_, compound.changes());
   async::Backoff delay(kFirstDelay, kMostDelay);
-  std::uint32_t sends = 0;  // without those that the server asked to wait for
+  std::uint32_t sends = 0;  // transmissions, without those answered with DELAY or GRACE
   int tries = 0;
   SeqidSearch seqids;
   for (;;) {
@@ -145,14 +146,15 @@ async::Task<Result<CompoundReply>> Sessionless::call(Compound compound, async::T
     if (compound.is_renewal() && (status == NFS4_OK || status == NFS4ERR_CB_PATH_DOWN)) lease_.renewed(sent);
     bool again = seqids.goes_on(attempt.other_seqid);
     bool pause = false;
-    // The stateid may be one of before a restart that is known already. Who was told that it is stale finds another
-    // one when it is over.
+    // The stateid may be from before a restart that this client knows of already. If it is not, RENEW reveals
+    // the restart, and waits until the recovery has ended. The caller finds another stateid then.
     if (status == NFS4ERR_STALE_STATEID && !compound.is_renewal()) (void)co_await call(renewal(), deadline);
     if (!again && heed(*reply, is_of_client(compound, *reply))) {
       again = true;
       pause = ++tries > kQuickTries;
     }
-    // What stands before the operation that failed would run again: harmless unless it changes something.
+    // Making the call again repeats the operations before the failed one, which is harmless unless they
+    // change something.
     const bool waits =
         retry_of(status) == Retry::later && reply->executed() <= compound.first_modifying() + 1;
     if (waits) {
@@ -161,7 +163,8 @@ async::Task<Result<CompoundReply>> Sessionless::call(Compound compound, async::T
     }
     if (!again || (pause && loop().now() + delay.next() >= deadline)) {
       channel_.give_back(compound.take_message());
-      // The server did not look at what it asked to wait for, but may have executed what was sent before.
+      // The server did not execute the transmission that it asked to wait with, but may have executed an
+      // earlier one.
       const bool may_be_done =
           waits ? sends != 0 && !compound.repeatable() : sends > 1 && is_as_if_done(compound, *reply);
       if (may_be_done)
@@ -173,7 +176,7 @@ async::Task<Result<CompoundReply>> Sessionless::call(Compound compound, async::T
   }
 }
 
-/// For recovery itself, which is what other calls wait for, and for the beginning.
+/// Makes a call for recovery itself, which other calls wait for, and for open().
 async::Task<Result<CompoundReply>> Sessionless::call_in_recovery(Compound compound,
                                                                  async::TimePoint deadline) {
   async::Backoff delay(kFirstDelay, kMostDelay);
@@ -190,7 +193,7 @@ async::Task<Result<CompoundReply>> Sessionless::call_in_recovery(Compound compou
     const bool forgotten = status == NFS4ERR_STALE_CLIENTID || status == NFS4ERR_STALE_STATEID ||
                            (status == NFS4ERR_EXPIRED && is_of_client(compound, *reply));
     if (!forgotten) co_return reply;
-    // Once more: all of it begins anew.
+    // The client id is lost again, so the whole recovery begins anew.
     registration_.lost();
     co_return Error(ErrorKind::connection, EAGAIN, compound.what(), channel_.server(),
                     "the server has forgotten this client again");
@@ -206,13 +209,13 @@ async::Task<Result<CompoundReply>> Sessionless::call_over(rpc::Channel& channel,
 
 async::Task<Result<CompoundReply>> Sessionless::call_once(Compound& compound, async::TimePoint deadline,
                                                           Attempt& attempt, bool for_recovery) {
-  // Whoever has no ticket waits for one without a place that others wait for.
+  // A caller without a ticket waits for one before it takes a place, which other calls may be waiting for.
   if (rpc::Protection* const seal = compound.protection(); seal != nullptr && !seal->is_ready()) {
     if (auto ready = co_await seal->ready(deadline); !ready) co_return ready.error();
   }
   Turns turns;
   if (auto taken = co_await take_turns(compound, deadline, turns); !taken) co_return taken.error();
-  // The lease does not wait for anybody.
+  // A recovery, and a renewal of the lease, do not wait for a place.
   const bool first = for_recovery || compound.is_renewal();
   if (!first && places_.must_wait()) {
     ++counters_.slot_waits;
@@ -220,7 +223,7 @@ async::Task<Result<CompoundReply>> Sessionless::call_once(Compound& compound, as
     if (!in_time) co_return too_late(compound, channel_.server());
   }
   const async::Places::Place place(places_);
-  // Meanwhile the client id may have gone.
+  // The client id may have been lost during the wait.
   if (recovering() && !for_recovery) {
     attempt.too_late = true;
     co_return too_late(compound, channel_.server());
@@ -229,7 +232,8 @@ async::Task<Result<CompoundReply>> Sessionless::call_once(Compound& compound, as
   rpc::Channel& channel = only != nullptr ? *only : rpc::route(channels_, compound.data_size());
   auto reply = co_await transmit(channel, compound, deadline, turns, attempt.sends);
   attempt.other_seqid = turns.try_again();
-  // Not of an OPEN that was refused: whoever has the Reply in hand may ask again, and would wait for himself.
+  // The turn is not kept if the OPEN was refused: the holder of the Reply may send another OPEN, which would
+  // wait for it.
   if (reply && has_opened(compound, *reply)) reply->keep_turn(turns.open);
   co_return reply;
 }
@@ -238,7 +242,7 @@ async::Task<Status> Sessionless::take_turns(const Compound& compound, async::Tim
                                             Turns& turns) {
   using enum OwnedOperation::Whose;
   bool in_time = true;
-  // In this order always.
+  // The turns are always taken in this order, so that two calls cannot wait for each other.
   if (compound.open_owner()) {
     turns.open = co_await owners_.take(open_owner, *compound.open_owner(), deadline);
     in_time = turns.open != nullptr;
@@ -262,7 +266,7 @@ void Sessionless::fill_in(Compound& compound, const Turns& turns) {
   }
 }
 
-/// One xid: as often as it takes, until there is an answer or the deadline.
+/// Sends the request under one xid, as often as needed, until there is an answer or the deadline comes.
 async::Task<Result<CompoundReply>> Sessionless::transmit(rpc::Channel& channel, Compound& compound,
                                                          async::TimePoint deadline, const Turns& turns,
                                                          std::uint32_t& sends) {
@@ -271,7 +275,8 @@ async::Task<Result<CompoundReply>> Sessionless::transmit(rpc::Channel& channel, 
   rpc::Outcome outcome = co_await rpc::make_call(
       channel, compound.release(xdr::kUnbounded, deadline, Room::usual), compound.protection());
   compound.restore(std::move(outcome.message));
-  // RFC 8267 4.2.1: once more where the Reply may be larger, and is.
+  // RFC 8267 4.2.1: if the Reply may be larger than usual, and is, the request is sent once more with room
+  // for that.
   const bool too_large = outcome.failure == rpcrdma::Failure::err_chunk;
   if (too_large && compound.reply_size().beyond != 0 && !compound.modifies()) {
     sends += outcome.sends;
@@ -284,19 +289,20 @@ async::Task<Result<CompoundReply>> Sessionless::transmit(rpc::Channel& channel, 
   judge(compound, turns, reply, outcome.sends);
   if (!reply && outcome.sends != 0 && !compound.owned().empty()) in_doubt_ = true;
   if (reply) reply->set_epoch(epoch);
-  // What an owner has opened stays behind with the name that it gives up.
+  // State that an owner opened stays at the server under the name that the owner gives up.
   if (reply && reply->status() == NFS4ERR_BAD_SEQID) in_doubt_ = true;
   co_return reply;
 }
 
-/// What became of the seqids.
+/// Tells the turns what became of their seqids.
 void Sessionless::judge(const Compound& compound, const Turns& turns, const Result<CompoundReply>& reply,
                         std::uint32_t sends) {
   for (const OwnedOperation& one : compound.owned()) {
     const Turn& turn = one.whose == OwnedOperation::Whose::lock_owner ? turns.lock : turns.open;
     if (one.seqid_at == 0 || turn == nullptr) continue;
     if (!reply || one.index >= reply->executed()) {
-      // Whoever answers has not come to it. Where it was sent before, over another connection, it may have been executed.
+      // The answered transmission did not get to this operation. An earlier one, over another connection, may
+      // have executed it.
       const bool in_doubt = reply ? sends > 1 : sends != 0;
       in_doubt ? turn->doubt() : turn->unsent();
     } else {
@@ -306,15 +312,16 @@ void Sessionless::judge(const Compound& compound, const Turns& turns, const Resu
   }
 }
 
-/// The client id of the Reply's request is gone. False: and it is not had anew, as at the end of the session.
+/// Called when the client id under which the request was sent is gone. Returns false if it is not being
+/// recovered either, as at the end of the session.
 bool Sessionless::is_had_anew(const CompoundReply& reply, const char* why) {
   if (reply.epoch() != facts().epoch) return true;
   start_recovery(why);
   return recovering_;
 }
 
-/// What a Reply says of the client id, which the request named or did not. True: it is had anew now, or has been since
-/// the request was sent.
+/// Acts on what a Reply says of the client id. `named`: the request named the client id. Returns true if the
+/// client id is being recovered, or has been since the request was sent.
 bool Sessionless::heed(const CompoundReply& reply, bool named) {
   switch (reply.status()) {
     case NFS4ERR_STALE_CLIENTID:
@@ -329,13 +336,13 @@ bool Sessionless::heed(const CompoundReply& reply, bool named) {
   }
 }
 
-/// Nothing where a recovery is under way, which says it as well.
+/// Announces the callback address anew. Does nothing during a recovery, which announces it as well.
 async::Task<void> Sessionless::renew_callback() {
   const async::Mutex::Lock turn = co_await registering_.lock(default_deadline());
   if (!turn || recovering_) co_return;
   const std::uint64_t before = facts().epoch;
   (void)co_await registration_.set_client(default_deadline());
-  // The server turns out to know nothing of the client id: what there was under it is to be had again.
+  // The server did not know the client id any more, so the state under it must be recovered.
   if (facts().client_id == 0 || facts().epoch != before) start_recovery("the server has restarted");
 }
 
@@ -368,7 +375,8 @@ async::Task<Status> Sessionless::settle_owner(CompoundReply& reply, OPEN4resok& 
       ok.stateid = res.get<NFS4_OK>()->open_stateid;
       co_return Status();
     }
-    // What was opened is gone already: whoever uses it finds out, and has it again.
+    // The state that was opened is gone already. The call that uses it finds this out, and has the file
+    // opened again.
     const nfsstat4 status = confirmed->failed_status();
     (void)heed(*confirmed, false);
     if (is_lost_state(status)) co_return Status();
@@ -432,7 +440,7 @@ async::Task<Status> Sessionless::recover_once(async::TimePoint deadline) {
   }
   lease_.renewed(sent);
   if (auto done = co_await state_.open_recovery.reclaim_all(deadline); !done) co_return done;
-  // Another server program may have come up. One that does not say keeps what it had.
+  // Another server program may have started. If it does not answer this, the limits stay as they were.
   (void)co_await registration_.fetch_limits(deadline);
   lease_.arm();
   co_return Status();

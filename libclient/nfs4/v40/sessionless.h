@@ -1,23 +1,25 @@
 // Calls of NFSv4.0 (RFC 7530), which has no sessions: owners, the client id and its lease, recovery.
 //
 // A call, from top to bottom:
-//   ready (no recovery under way) → the turns of its owners (owners.h) → a place among those under way → client id and
-//   seqids filled in → the Channel with the least to do → what became of the seqids → a client id that the server has
-//   forgotten is had again, and the call made again → DELAY and GRACE are waited for → the caller.
+//   ready (no recovery under way) → the turns of its owners (owners.h) → a place among the calls under way →
+//   client id and seqids filled in → the Channel with the least to do → verdict on the seqids → a client id that
+//   the server has forgotten is recovered, and the call made again → DELAY and GRACE are waited for → the caller.
 //
-// A request is sent again over its channel's next connection with the xid that it had. A server that remembers it
-// answers as it did; one that has forgotten executes it a second time. For what belongs to an owner that is found out by
-// its seqid; what makes, removes or replaces names, and is told that there is nothing to do, ends with
-// ErrorKind::unknown_outcome, and its caller looks (nfs4/outcome.cpp).
+// A request is sent again over its channel's next connection with the same xid. A server that remembers the
+// request returns the same answer. A server that has forgotten it executes it a second time. For a request of
+// an owner the seqid reveals this. A request that makes, removes or replaces names, and is answered with
+// EXIST or NOENT, ends with ErrorKind::unknown_outcome, and its caller looks at the names (nfs4/outcome.cpp).
 //
-// Whoever waits for a turn has no place, so that one owner's queue keeps none from calls of others. It cannot go in a
-// circle: whoever has a place waits for the server alone.
+// A call that waits for a turn has no place yet, so that one owner's queue does not hold up calls of others.
+// This cannot deadlock, because a call that has a place waits for the server alone.
 //
-// After an OPEN that went well the owner's turn stays with the Reply until settle_owner(), which confirms the owner where
-// the server wants that (OPEN_CONFIRM) before anybody else asks in its name. That takes no place, and no other turn.
+// After a successful OPEN the owner's turn stays with the Reply until settle_owner(). If the server asks for
+// it, settle_owner() confirms the owner (OPEN_CONFIRM) before any other request of the owner. That takes no
+// place, and no other turn.
 //
-// Recovery is one task at a time: SETCLIENTID, then every registered open and its locks are reclaimed. Calls wait for it
-// up to their own deadlines, also those that were told that their stateid is stale: they find another one then.
+// Recovery is one task at a time: SETCLIENTID, then every registered open and its locks are reclaimed. Calls
+// wait for it up to their own deadlines. So do calls whose stateid the server refused as stale: they find
+// another one afterwards.
 //
 // Confined to the thread that runs the loop.
 #pragma once
@@ -36,12 +38,13 @@ namespace nfsrdma::nfs4 {
 
 class Sessionless final : public LeaseHolder {
  public:
-  /// `channels`: one at least; the first is connected. They outlive this.
+  /// `channels`: at least one; the first is connected. They must outlive this object.
   Sessionless(std::vector<rpc::Channel*> channels, SessionOptions options, NoticeSink notices);
   ~Sessionless() override;
 
   async::Task<Status> open(async::TimePoint deadline) override;
-  /// The server forgets an idle client by itself; what it may still have of ours is dropped.
+  /// Makes the server drop what it may still have of this client's state. If it has none, nothing is sent,
+  /// because the server forgets an idle client by itself.
   async::Task<Status> close(async::TimePoint deadline) override;
 
   using LeaseHolder::call;
@@ -49,7 +52,7 @@ class Sessionless final : public LeaseHolder {
   async::Task<Status> settle_owner(CompoundReply& reply, OPEN4resok& ok, nfs_fh4 file,
                                    Caller caller) override;
   Compound renewal() override;
-  /// By RENEW.
+  /// Checks each connection by RENEW.
   void check_connections(std::chrono::milliseconds every) override;
   void forget_lock_owner(std::uint64_t unique) override;
 
@@ -57,7 +60,8 @@ class Sessionless final : public LeaseHolder {
   [[nodiscard]] const SessionFacts& facts() const override { return registration_.facts(); }
   [[nodiscard]] engine::ServerHoldings holdings() const override;
   [[nodiscard]] std::size_t connections() const;
-  /// A Call of the server's that has come to where SessionOptions::callback says. False: it is none.
+  /// Answers a Call of the server that arrived at the address of SessionOptions::callback. Returns false if
+  /// the message is no such Call.
   [[nodiscard]] bool answer_callback(xdr::ConstBytes call, xdr::Message& reply) {
     return callbacks_.answer(call, reply);
   }
@@ -80,10 +84,10 @@ class Sessionless final : public LeaseHolder {
       return (open && open->try_again()) || (lock && lock->try_again());
     }
   };
-  /// How one try of a call ended, beside its Reply.
+  /// Outcome of one try of a call, apart from its Reply.
   struct Attempt {
-    bool too_late = false;     ///< a recovery began before it was sent
-    bool other_seqid = false;  ///< it is to be sent again with another seqid
+    bool too_late = false;     ///< a recovery began before the call was sent
+    bool other_seqid = false;  ///< the call is to be sent again with another seqid
     std::uint32_t sends = 0;
   };
 
@@ -106,12 +110,12 @@ class Sessionless final : public LeaseHolder {
   Owners owners_;
   Registration registration_;
   Callbacks callbacks_;
-  async::Places places_;  // calls under way
+  async::Places places_;  // one for each call under way
   bool recovering_ = false;
-  bool in_doubt_ = false;  // the server may have state of ours that nobody here knows of
+  bool in_doubt_ = false;  // the server may have state of this client that is not known here
   std::optional<Error> last_error_;
   async::Event recovered_;
-  async::Mutex registering_;  // one SETCLIENTID with its SETCLIENTID_CONFIRM at a time
+  async::Mutex registering_;  // held for one SETCLIENTID and its SETCLIENTID_CONFIRM at a time
 };
 
 }  // namespace nfsrdma::nfs4
