@@ -15,7 +15,7 @@ namespace {
 
 using namespace nfs3;  // NOLINT: the words of both versions meet here
 
-// ---- what goes there ----
+// ---- from NFSv3 to NFSv2 ----
 
 fhandle to2(const nfs_fh3& handle) {
   fhandle out{};
@@ -61,7 +61,7 @@ bool fits(const diropargs3& place) {
   return place.name.value.size() <= MAXNAMLEN;
 }
 
-/// As Linux encodes a device's numbers in 32 bits.
+/// Encodes a device's numbers in 32 bits as Linux does.
 std::uint32_t number_of(const specdata3& device) {
   const std::uint32_t minor = device.specdata2;
   return (minor & 0xffU) | (device.specdata1 << 8U) | ((minor & ~0xffU) << 12U);
@@ -70,7 +70,7 @@ specdata3 device_of(std::uint32_t number) {
   return {(number & 0xfff00U) >> 8U, (number & 0xffU) | ((number >> 12U) & 0xfff00U)};
 }
 
-// ---- what comes back ----
+// ---- from NFSv2 to NFSv3 ----
 
 nfsstat3 to3(nfsstat status) {
   return status == NFSERR_WFLUSH ? NFS3ERR_IO : static_cast<nfsstat3>(status);
@@ -87,7 +87,8 @@ nfstime3 to3(const timeval& time) {
   return {time.seconds, time.useconds * 1000};
 }
 
-/// A fifo is told as a character device, which its mode or its number gives away.
+/// Returns the type. Servers report a fifo as a character device, and its mode or its number shows that it is
+/// one.
 ftype3 type_of(const fattr& from) {
   switch (from.type) {
     case NFDIR:
@@ -135,7 +136,7 @@ Answer<P> refusal(nfsstat3 status) {
   return out;
 }
 
-/// `tell(ok)` gives what a success tells in NFSv3; views of the older answer stay good.
+/// Translates a result. `tell(ok)` returns NFSv3's form of a success. Views into the older answer stay valid.
 template <class P, class Q, class Tell>
 Result<Answer<P>> translated(Result<Answer<Q>> from, Tell tell) {
   if (!from) return from.error();
@@ -149,14 +150,14 @@ Result<Answer<P>> translated(Result<Answer<Q>> from, Tell tell) {
   return out;
 }
 
-/// A success of which nothing is told.
+/// Translates a success that has no values in NFSv3's form.
 template <class P, class Q>
 Result<Answer<P>> done(Result<Answer<Q>> from) {
   using Ok = std::remove_cvref_t<decltype(std::declval<typename P::Res&>().template emplace<NFS3_OK>())>;
   return translated<P>(std::move(from), [](const auto&) { return Ok(); });
 }
 
-/// What the mode grants to the caller, of ACCESS's bits.
+/// Returns the bits of ACCESS that the mode grants to the caller.
 std::uint32_t granted(const fattr& object, const Caller& caller) {
   constexpr unsigned kRead = 4, kWrite = 2, kExecute = 1;
   unsigned rights = object.mode & 7U;
@@ -241,14 +242,14 @@ Translation::Answered<nfs3::proc::LOOKUP> Translation::call(Caller caller, LOOKU
   });
 }
 
-/// What becomes of a LOOKUP.
+/// Sends a LOOKUP and returns its status.
 async::Task<Result<nfsstat>> Translation::look_up(Caller caller, diropargs place) {
   auto answer = co_await ask<proc::LOOKUP>(std::move(caller), std::move(place));
   if (!answer) co_return answer.error();
   co_return answer->res.tag();
 }
 
-/// CREATE that does not touch what is there.
+/// Makes a file or node unless the name exists. CREATE alone would change an existing file.
 template <class P>
 Translation::Answered<P> Translation::make(Caller caller, createargs args) {
   auto there = co_await look_up(caller, args.where);
@@ -291,7 +292,7 @@ Translation::Answered<nfs3::proc::MKNOD> Translation::call(Caller caller, MKNOD3
   } else {
     co_return refusal<P>(NFS3ERR_BADTYPE);
   }
-  // A fifo is a character device without a number.
+  // A fifo is made as a character device without a number.
   std::uint32_t type = S_IFCHR;
   if (args.what.tag() == NF3BLK) type = S_IFBLK;
   if (args.what.tag() == NF3SOCK) type = S_IFSOCK;
@@ -390,7 +391,8 @@ Translation::Answered<nfs3::proc::READLINK> Translation::call(Caller caller, REA
   });
 }
 
-/// The end of the file is where its attributes say, or where nothing comes.
+/// Reads at most MAXDATA bytes. The end of the file is where its attributes say, or where no bytes are
+/// returned.
 Translation::Answered<nfs3::proc::READ> Translation::call(Caller caller, READ3args args, Room into) {
   if (args.offset > kLargestFile) {
     Answer<nfs3::proc::READ> behind;

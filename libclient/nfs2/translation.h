@@ -1,18 +1,20 @@
-// NFSv3's procedures for a server of NFSv2 (RFC 1094): each is made of what that version has, and its answer says what
-// the older one tells. What stands above knows one version less.
+// NFSv3's procedures for a server of NFSv2 (RFC 1094). Each is translated into procedures of NFSv2, and its
+// answer has what that server reports. The layers above need to know one version less.
 //
 //     Translation translation(calls);
-//     auto answer = co_await translation.call(caller, GETATTR3args{…});      // as ProcedureCalls::call<GETATTR>
+//     // as ProcedureCalls::call<GETATTR>
+//     auto answer = co_await translation.call(caller, GETATTR3args{…});
 //
-// What NFSv2 has no word for:
-//   ACCESS          judged by the mode, as Linux does it. Who is not known here is granted everything, and refused by
-//                   the server later
-//   CREATE GUARDED, MKNOD   a LOOKUP before them. Between the two somebody else may take the name
-//   CREATE EXCLUSIVE, READDIRPLUS   NOTSUPP, for which there are other ways
-//   WRITE           is stable always, and COMMIT has nothing to do
-//   FSINFO, PATHCONF   are known: 8 KiB at once, files of 2 GiB less a byte, names of 255 octets
-//   times           either to the microsecond, or both the server's
-//   attributes of directories behind a change   are not told
+// NFSv2 lacks the following:
+//   ACCESS          is judged by the mode, as Linux does it. A caller without an identity is granted everything,
+//                   and the server may refuse later
+//   CREATE GUARDED, MKNOD   are preceded by a LOOKUP. Between the two another client may take the name
+//   CREATE EXCLUSIVE, READDIRPLUS   return NOTSUPP, and the layers above do it in another way
+//   WRITE           is always stable, so COMMIT has nothing to do
+//   FSINFO, PATHCONF   return constants: 8 KiB at once, files of 2 GiB less a byte, names of 255 octets
+//   times           are set to the microsecond. The server's own time is set only for both at once; one of them
+//                   alone is set to this client's time
+//   attributes of directories after a change   are not returned
 //
 // Confined to the loop's thread. The ProcedureCalls must outlive it.
 #pragma once
@@ -36,7 +38,7 @@ class Translation {
 
   explicit Translation(calling::ProcedureCalls& calls) : calls_(calls) {}
 
-  /// `into`: where READ's data goes.
+  /// `into`: memory that READ's data is placed in.
   Answered<nfs3::proc::NULL3> call(Caller caller, xdr::Void args, Room into = {});
   Answered<nfs3::proc::GETATTR> call(Caller caller, nfs3::GETATTR3args args, Room into = {});
   Answered<nfs3::proc::SETATTR> call(Caller caller, nfs3::SETATTR3args args, Room into = {});
@@ -60,7 +62,7 @@ class Translation {
   Answered<nfs3::proc::PATHCONF> call(Caller caller, nfs3::PATHCONF3args args, Room into = {});
   Answered<nfs3::proc::COMMIT> call(Caller caller, nfs3::COMMIT3args args, Room into = {});
 
-  /// NFSACL's. `room`: how many octets of results are provided for.
+  /// Procedures of NFSACL. `room`: number of octets provided for the results.
   Answered<nfs3::proc::GETACL> call_acl(Caller caller, nfs3::GETACL3args args, std::uint64_t room);
   Answered<nfs3::proc::SETACL> call_acl(Caller caller, nfs3::SETACL3args args, std::uint64_t room);
 

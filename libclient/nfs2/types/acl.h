@@ -1,4 +1,4 @@
-// NFSACL of version 2: as nfs3/types/acl.h has it, with NFSv2's handles, attributes and statuses.
+// NFSACL version 2: as in nfs3/types/acl.h, but with NFSv2's handles, attributes and statuses.
 //
 // Thread-safety: values without shared state.
 #pragma once

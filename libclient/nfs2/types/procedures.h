@@ -1,4 +1,4 @@
-// NFSv2 (RFC 1094): its wire types and the procedures that are in use. Names, field order and numbers are the
+// NFSv2 (RFC 1094): its wire types and the procedures in use. Names, field order and numbers are the
 // specification's. ROOT (3) and WRITECACHE (7) were never used.
 //
 // Thread-safety: values without shared state.
@@ -20,10 +20,11 @@ inline constexpr std::uint32_t MAXDATA = 8192;
 inline constexpr std::uint64_t MAXPATHLEN = 1024;
 inline constexpr std::uint64_t MAXNAMLEN = 255;
 inline constexpr std::uint32_t FHSIZE = 32;
-/// Offsets are 32 bits, and servers take them for signed ones.
+/// Offsets have 32 bits, and servers treat them as signed.
 inline constexpr std::uint64_t kLargestFile = 0x7fffffff;
 
-/// 2.3.1. The numbers are those of NFSv3, less what that has more, and NFSERR_WFLUSH.
+/// Statuses of section 2.3.1. The numbers are those of NFSv3, without the ones that NFSv3 added, and
+/// NFSERR_WFLUSH.
 enum nfsstat : std::uint32_t {
   NFS_OK = 0,
   NFSERR_PERM = 1,
@@ -45,7 +46,7 @@ enum nfsstat : std::uint32_t {
   NFSERR_WFLUSH = 99,
 };
 
-/// 2.3.2; those from NFSOCK on are as servers have them.
+/// File types of section 2.3.2. Those from NFSOCK on are as servers use them.
 enum ftype : std::uint32_t {
   NFNON = 0,
   NFREG = 1,
@@ -60,13 +61,14 @@ enum ftype : std::uint32_t {
 
 using fhandle = std::array<std::byte, FHSIZE>;
 using filename = xdr::String<MAXNAMLEN>;
-/// RFC 8267 3: eligible for chunks, as in NFSv3.
+/// Paths and data are eligible for chunks, as in NFSv3 (RFC 8267 3).
 using reducible_path = xdr::DdpOpaque<MAXPATHLEN>;
 using reducible_data = xdr::DdpOpaque<MAXDATA>;
 
-/// What stands in a field of sattr that is not to be set.
+/// Value of a field of sattr that is not to be set.
 inline constexpr std::uint32_t kNotSet = ~std::uint32_t{0};
-/// In timeval::useconds of sattr::mtime: both times become the server's own (a convention of Sun's, which servers keep).
+/// Value of timeval::useconds in sattr::mtime that sets both times to the server's own (a convention of
+/// Sun's, which servers keep).
 inline constexpr std::uint32_t kServersTime = 1'000'000;
 
 struct timeval {
@@ -122,7 +124,7 @@ struct readargs {
   fhandle file{};
   std::uint32_t offset = 0;
   std::uint32_t count = 0;
-  std::uint32_t totalcount = 0;  ///< means nothing
+  std::uint32_t totalcount = 0;  ///< unused
 };
 struct readok {
   fattr attributes{};
@@ -131,9 +133,9 @@ struct readok {
 using readres = ok_or_status<readok>;
 struct writeargs {
   fhandle file{};
-  std::uint32_t beginoffset = 0;  ///< means nothing
+  std::uint32_t beginoffset = 0;  ///< unused
   std::uint32_t offset = 0;
-  std::uint32_t totalcount = 0;  ///< means nothing
+  std::uint32_t totalcount = 0;  ///< unused
   reducible_data data{};
 };
 struct createargs {
@@ -155,7 +157,7 @@ struct symlinkargs {
 };
 struct readdirargs {
   fhandle dir{};
-  std::uint32_t cookie = 0;  ///< four octets that mean something to the server only
+  std::uint32_t cookie = 0;  ///< four octets that have a meaning for the server only
   std::uint32_t count = 0;
 };
 struct entry {
@@ -179,7 +181,7 @@ using statfsres = ok_or_status<info>;
 
 namespace proc {
 
-/// As in nfs3/types/procedures.h.
+/// Base of all procedures, as in nfs3/types/procedures.h.
 template <std::uint32_t Number, class Args, class Res, bool Idempotent>
 struct Base : xdr::Procedure<NFS_PROGRAM, NFS_V2, Number, Args, Res> {
   static constexpr bool idempotent = Idempotent;
