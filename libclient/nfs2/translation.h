@@ -6,14 +6,14 @@
 //     auto answer = co_await translation.call(caller, GETATTR3args{…});
 //
 // NFSv2 lacks the following:
-//   ACCESS          is judged by the mode, as Linux does it. A caller without an identity is granted everything,
-//                   and the server may refuse later
+//   ACCESS          is judged by the mode, as Linux does it. A caller without an identity is granted
+//                   everything, and the server may refuse later
 //   CREATE GUARDED, MKNOD   are preceded by a LOOKUP. Between the two another client may take the name
 //   CREATE EXCLUSIVE, READDIRPLUS   return NOTSUPP, and the layers above do it in another way
 //   WRITE           is always stable, so COMMIT has nothing to do
 //   FSINFO, PATHCONF   return constants: 8 KiB at once, files of 2 GiB less a byte, names of 255 octets
-//   times           are set to the microsecond. The server's own time is set only for both at once; one of them
-//                   alone is set to this client's time
+//   times           are set to the microsecond. The server's own time is set only for both at once; one of
+//                   them alone is set to this client's time
 //   attributes of directories after a change   are not returned
 //
 // Confined to the loop's thread. The ProcedureCalls must outlive it.

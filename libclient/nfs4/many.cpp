@@ -75,7 +75,7 @@ Share share_of_walk(const Spot& directory) {
 constexpr Share kShareOfReturn{
     .operations = 1, .call = kOperation, .reply = kPlainResult, .kept = kPlainResult};
 
-/// What one COMPOUND achieved for one of its files.
+/// Result of one COMPOUND for one of its files.
 enum class Fate : std::uint8_t {
   done,       ///< the file has its result
   again,      ///< the file has to be put into another COMPOUND

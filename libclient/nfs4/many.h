@@ -19,7 +19,7 @@
 //
 // Several WRITEs go in one COMPOUND only if the whole Call fits inline. Linux 6.1 does not answer a Call with
 // a Read chunk for each WRITE, nor its retransmissions. Of a Call that it fetches as a whole (position-zero
-// chunk) it writes the second file's data from the beginning of a page, wherever the data begins
+// chunk) it writes the second file's data from the beginning of a page, no matter where the data begins
 // (svc_fill_write_vector), and reports success. Therefore a file that does not fit inline has a COMPOUND of
 // its own, in which its data is the only Read chunk.
 //

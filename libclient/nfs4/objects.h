@@ -1,4 +1,4 @@
-// The engine's operations on names and objects, wherever they are (Spot). Nfs4Engine (engine.h) adds files.
+// The engine's operations on names and objects at a Spot (engine/spot.h). Nfs4Engine (engine.h) adds files.
 //
 // Each operation is one COMPOUND. It walks to the spot first, and also returns the attributes of the object
 // and of its directory as they are after the operation. An operation that changed something has succeeded
@@ -96,7 +96,8 @@ class Objects : public Engine {
   template <class Out, std::size_t n, class Add, class Take>
   async::Task<Result<Out>> at(Caller caller, std::array<Spot*, n> spots, std::string text, const char* what,
                               Add add, Take take);
-  /// As above for one spot. An Error names the object at the spot, or the object in it that is called `name`.
+  /// Makes such a COMPOUND for one spot. An Error names the object at the spot, or the object in it that is
+  /// called `name`.
   template <class Out, class Add, class Take>
   async::Task<Result<Out>> at(Caller caller, Spot& spot, std::string_view name, const char* what, Add add,
                               Take take) {

@@ -419,7 +419,7 @@ async::Task<Result<OpenResult>> OpenFiles::open_found(Opening what, nfs_fh4 hand
   if (is_repeated_answer(settled)) co_return co_await open_found(std::move(what), handle);
   if (!settled) co_return settled.error();
   out.file = adopt(what, out.object.handle, ok, guard, *reply);
-  // Another file was opened. It is closed with `out`.
+  // The OPEN found another file. It is closed with `out`.
   if (out.object.handle != handle) co_return status_error(NFS4ERR_STALE, "open", what.label);
   (void)take_attributes(out, ok, *reply);
   if (out.object.attributes) out.file->know(*out.object.attributes, as_of);
@@ -437,7 +437,7 @@ async::Task<Status> OpenFiles::shrink(std::shared_ptr<OpenFile> file, bool may_p
   const async::Counted under_way(giving_, given_);
   const bool settled = co_await file->settled(session_.default_deadline());
   if (!settled || !file->is_open())
-    // Another task gives back what is not needed when it is done.
+    // The task that is at work looks again, and gives back what is not needed.
     co_return Status();
   const FileState::Changing changing(*file);
   for (;;) {

@@ -5,17 +5,17 @@
 //     co_await made->file->write(data, 0);
 //     co_await files->close(std::move(made->file));
 //
-// There is one open owner per caller, where callers are told apart by their identity (uid, gid, groups,
-// principal). So there is one OpenFile and one stateid per caller and file, which the file's record has
-// (file_record.h). Opening the file again upgrades that state. When the last open(2) that needs reading or
-// writing is closed, that access is given back by OPEN_DOWNGRADE. When the last open(2) is closed, the state
-// is given back by CLOSE. Each open(2) is an OpenRef, which counts in its OpenFile. No OPEN denies access to
-// anybody (OPEN4_SHARE_DENY_NONE).
+// There is one open owner per caller, which is known by the identity (uid, gid, groups, principal). So there
+// is one OpenFile and one stateid per caller and file, which the file's record has (file_record.h). Opening
+// the file again upgrades that state. When the last open(2) that needs reading or writing is closed, that
+// access is given back by OPEN_DOWNGRADE. When the last open(2) is closed, the state is given back by CLOSE.
+// Each open(2) is an OpenRef, which counts in its OpenFile. No OPEN denies access to anybody
+// (OPEN4_SHARE_DENY_NONE).
 //
 // Replies may overtake each other. The seqid of the stateid tells which of them is later (access_order.h).
 // OPEN_DOWNGRADE and CLOSE name the state with its seqid, and the server refuses them (OLD_STATEID) if it
 // executed an OPEN first. If that OPEN's Reply does not come soon, or another OPEN's Reply comes first,
-// OPEN_DOWNGRADE and CLOSE are executed all the same. The state that the OPEN brought is then gone when its
+// OPEN_DOWNGRADE and CLOSE are executed all the same. The state that the OPEN returned is then gone when its
 // Reply comes, and the file is opened again. READ, WRITE and LOCK name the state without a seqid (seqid 0).
 //
 // If a file is held with a delegation, it is opened again without asking the server: for reading, or, with a
@@ -40,8 +40,8 @@ namespace nfsrdma::nfs4 {
 
 class OpenFiles;
 
-/// One open(2). OpenFiles::close() closes it. If it is destroyed instead, it is closed in the background, and
-/// no caller learns how that ended.
+/// Handle of one open(2). OpenFiles::close() closes it. If it is destroyed instead, it is closed in the
+/// background, and no caller learns how that ended.
 class OpenRef {
  public:
   OpenRef() = default;

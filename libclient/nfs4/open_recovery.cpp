@@ -131,7 +131,7 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, a
   }
   if (!open->held) {
     // The file was closed while the OPEN was under way, and no other code would give back the state that it
-    // brought.
+    // returned.
     around_.leftovers.close_beside(open->file, ok.stateid, open->owner);
     around_.delegations.return_stray(open->file, ok.delegation);
     if (how == Claim::reclaim) co_return Status();
@@ -150,7 +150,7 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, a
   co_return locked;
 }
 
-/// Stores the state that an OPEN for `asked` brought.
+/// Stores the state that an OPEN for `asked` returned.
 void OpenRecovery::take(Open& open, const OPEN4resok& ok, std::uint32_t asked, Claim how) {
   open.opened(ok.stateid, asked);
   const auto* const write = ok.delegation.get<OPEN_DELEGATE_WRITE>();
@@ -161,7 +161,7 @@ void OpenRecovery::take(Open& open, const OPEN4resok& ok, std::uint32_t asked, C
     open.record->deferred.reclaimed(write != nullptr ? write->stateid : open.stateid, write != nullptr,
                                     around_.calls.epoch());
   }
-  // A delegation from before is gone unless this OPEN brought it back.
+  // A delegation from before is gone unless this OPEN returned it.
   if (how == Claim::reclaim || open.epoch != around_.calls.epoch()) {
     if (Delegations::stateid_in(ok.delegation) != nullptr) {
       around_.delegations.end(open);

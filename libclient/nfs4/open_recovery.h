@@ -12,7 +12,7 @@
 // Several calls that find this out at the same time share one OPEN. Locks are claimed again only if the user
 // wishes so (SessionOptions::recover_expired_locks), because another client may have held them in between.
 //
-// If a file is closed while its OPEN is under way, the state that the OPEN brings is given back. If an OPEN
+// If a file is closed while its OPEN is under way, the state that the OPEN returns is given back. If an OPEN
 // is undone before its answer comes (openings.h), it is sent once more.
 //
 // Confined to the loop's thread.

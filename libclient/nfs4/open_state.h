@@ -57,11 +57,11 @@ struct Open {
   std::optional<Error> lost;
   std::uint64_t epoch = 0;  // epoch of the client id that the stateid belongs to
   bool reopening = false;   // OpenRecovery::reopen() is under way
-  /// Not all of its locks have been claimed under the client id of `epoch`.
+  /// Set while some of its locks have not been claimed under the client id of `epoch`.
   bool claiming_locks = false;
   bool notifies_locks = false;         // the server set OPEN4_RESULT_MAY_NOTIFY_LOCK
   std::shared_ptr<FileRecord> record;  // record of the file; null: never registered
-  bool shares_delegation = false;      // an OPEN of this owner brought record->delegation
+  bool shares_delegation = false;      // an OPEN of this owner returned record->delegation
   std::shared_ptr<OpenFile> user;      // set while OpenFiles knows of it
   std::uint64_t number = 0;            // key in the registry (opens.h)
   bool held = false;                   // the open is registered there
@@ -78,9 +78,9 @@ struct Open {
   [[nodiscard]] bool delegated() const { return shares_delegation && !record->delegation->returning; }
   /// Whether this open shares a write delegation.
   [[nodiscard]] bool writes_delegated() const { return delegated() && record->delegation->writes; }
-  /// Stores the state that an OPEN for `asked` brought, as far as no later Reply has replaced it.
+  /// Stores the state that an OPEN for `asked` returned, as far as no later Reply has replaced it.
   void opened(const stateid4& now, std::uint32_t asked);
-  /// Stores the state that an OPEN_DOWNGRADE to `asked` brought, as far as no later Reply has replaced it.
+  /// Stores the state that an OPEN_DOWNGRADE to `asked` returned, as far as no later Reply has replaced it.
   void downgraded(const stateid4& now, std::uint32_t asked);
   /// Returns the stateid for a call that means the state as it is now. Its seqid is 0 (RFC 8881 8.2.2), so
   /// that a concurrent OPEN or OPEN_DOWNGRADE does no harm. In NFSv4.0 the seqid is exact, and the server

@@ -1,4 +1,4 @@
-// OPENs under way, and what happens meanwhile to the state and the delegations that they bring.
+// OPENs under way, and what happens meanwhile to the state and the delegations that they return.
 //
 //     const Openings::Guard guard(openings);            // before the OPEN is sent
 //     … the Reply brings a stateid and perhaps a delegation …
@@ -6,9 +6,9 @@
 //
 // The server executes calls in another order than their answers come in. If a CLOSE overtakes the answer to
 // an OPEN of the same state, closed() notes that for every OPEN under way. The recall of a delegation may
-// likewise overtake the OPEN that brings it (delegations.h).
+// likewise overtake the answer to the OPEN that grants it (delegations.h).
 //
-// An OPEN whose answer was lost together with its session may have brought a delegation that this client does
+// An OPEN whose answer was lost together with its session may have granted a delegation that this client does
 // not know. in_doubt() then holds until there is another client id, because the delegation belongs to the
 // client id, not to the session.
 //
@@ -46,7 +46,7 @@ class Openings {
     }
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
-    /// Whether the state that the OPEN brought is gone: it has been closed, or belongs to an earlier client
+    /// Whether the state that the OPEN returned is gone: it has been closed, or belongs to an earlier client
     /// id. Seqids cannot tell this, because they order the changes of one state only (RFC 8881 8.2.2).
     [[nodiscard]] bool is_over(const stateid4& stateid, const CompoundReply& reply) const {
       return reply.epoch() != all_.calls_.epoch() || closed_.size() == kMostClosed ||

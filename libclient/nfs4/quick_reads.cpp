@@ -180,7 +180,7 @@ void QuickReads::drop(One& one) {
   give_back(one);
 }
 
-/// Returns how many bytes the READ brought; none if anything is unusual.
+/// Returns how many bytes the READ returned; none if anything is unusual.
 std::optional<std::size_t> QuickReads::judge(const rpcrdma::Complete& how, std::size_t asked,
                                              SEQUENCE4resok& sequence) {
   if (how.failure != rpcrdma::Failure::none) return std::nullopt;

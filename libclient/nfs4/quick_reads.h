@@ -81,7 +81,7 @@ class QuickReads {
   bool start(QuickFile& file, engine::QuickRead& read);
 
  private:
-  /// One READ under way. The object is kept for the next READ.
+  /// State of a READ that is under way. The object is kept for the next READ.
   struct One final : rpc::Channel::Waiter, engine::QuickRead::UnderWay {
     explicit One(QuickReads& a) : all(a) {}
     void on_complete(rpcrdma::Complete& how) override { all.completed(*this, how); }

@@ -73,7 +73,7 @@ async::Task<Status> Recovery::try_once(async::TimePoint deadline) {
   if (handshake.facts().client_id == old_client) start_destroying(old, deadline);
   if (auto done = co_await around_.state.open_recovery.reclaim_all(deadline); !done) co_return done;
   if (auto done = co_await handshake.reclaim_complete(deadline); !done) co_return done;
-  // Another server program may have started, with another configuration. If it does not answer this, the
+  // The server program may be another one now, with another configuration. If it does not answer this, the
   // limits stay as they were. A lost connection shows in the next call.
   (void)co_await handshake.fetch_limits(deadline);
   around_.lease.arm();

@@ -93,7 +93,7 @@ class Session final : public LeaseHolder {
   async::Task<Result<CompoundReply>> call_over(rpc::Channel& channel, Compound& compound,
                                                async::TimePoint deadline) override;
 
-  /// What one try of a call says about the next try.
+  /// Outcome of one try of a call, which decides about the next try.
   enum class Verdict : std::uint8_t {
     answered,  ///< the server has executed the request, and this is its Reply
     again,     ///< the request has to be tried in another slot
@@ -109,7 +109,7 @@ class Session final : public LeaseHolder {
     bool asks_caching = true;
   };
   struct Request;
-  /// What to do when the server has refused SEQUENCE.
+  /// Reaction to a SEQUENCE that the server has refused.
   enum class Refused : std::uint8_t {
     wait,        ///< send the same request in the same slot, after a pause
     bind,        ///< likewise, once the connection is bound to the session

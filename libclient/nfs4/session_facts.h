@@ -1,4 +1,4 @@
-// What this client asks of a session, and what the server agreed to. Plain values.
+// Options that this client asks for in a session, and facts that the server agreed to. Plain values.
 #pragma once
 
 #include <chrono>

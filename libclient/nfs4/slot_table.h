@@ -92,7 +92,7 @@ class SlotTable {
   /// Called when a Use has ended: its slot is free again (on_free), or was retired (on_retired). Neither is
   /// called by reset(), which frees all slots at once; the caller of reset() acts on that itself.
   std::function<void()> on_free, on_retired;
-  /// Called when is_spent() holds after a change that may have brought that about.
+  /// Called when is_spent() holds after a change that may have caused it.
   std::function<void()> on_spent;
 
  private:

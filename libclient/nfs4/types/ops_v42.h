@@ -171,7 +171,7 @@ struct nfsrdma::xdr::Codec<nfsrdma::nfs4::read_plus_res4> {
   static std::uint64_t size(const T& value) { return 4 + encoded_size(value.rpr_contents); }
   static constexpr Bounds bounds() {
     constexpr Bounds contents = Codec<decltype(T::rpr_contents)>::bounds();
-    // If one element's data is reduced (moved to the chunk), the other's may still be in the stream.
+    // The data of one element may be reduced (moved to the chunk) while that of the second is in the stream.
     return exactly(4) + Bounds{contents.min, contents.max, contents.max, 1};
   }
 };

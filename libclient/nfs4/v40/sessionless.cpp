@@ -440,7 +440,7 @@ async::Task<Status> Sessionless::recover_once(async::TimePoint deadline) {
   }
   lease_.renewed(sent);
   if (auto done = co_await state_.open_recovery.reclaim_all(deadline); !done) co_return done;
-  // Another server program may have started. If it does not answer this, the limits stay as they were.
+  // The server program may be another one now. If it does not answer this, the limits stay as they were.
   (void)co_await registration_.fetch_limits(deadline);
   lease_.arm();
   co_return Status();

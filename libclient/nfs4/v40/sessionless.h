@@ -2,8 +2,9 @@
 //
 // A call, from top to bottom:
 //   ready (no recovery under way) → the turns of its owners (owners.h) → a place among the calls under way →
-//   client id and seqids filled in → the Channel with the least to do → verdict on the seqids → a client id that
-//   the server has forgotten is recovered, and the call made again → DELAY and GRACE are waited for → the caller.
+//   client id and seqids filled in → the Channel with the least to do → verdict on the seqids →
+//   a client id that the server has forgotten is recovered, and the call made again →
+//   DELAY and GRACE are waited for → the caller.
 //
 // A request is sent again over its channel's next connection with the same xid. A server that remembers the
 // request returns the same answer. A server that has forgotten it executes it a second time. For a request of
