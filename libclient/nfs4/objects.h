@@ -4,10 +4,10 @@
 // and of its directory as they are after the operation. An operation that changed something has succeeded
 // even if its attributes could not be read any more: the result then has none, and the caller asks for them.
 //
-// A failed operation returns the server's status as an Error. DELAY and GRACE are waited for. A lost Reply is
-// retransmitted from the session's slot (RFC 8881 2.10.6), so that no request is executed twice while the
-// server keeps its session. If the session was lost, as in a restart of the server, outcome.cpp looks at the
-// names to learn whether the operation was executed.
+// A failed operation returns the server's status as an Error. DELAY and GRACE are waited for. If a Reply is
+// lost, the request is sent again in its slot, and the server returns the cached Reply (RFC 8881 2.10.6), so
+// that no request is executed twice while the server keeps its session. If the session was lost, as in a
+// restart of the server, outcome.cpp looks at the names to learn whether the operation was executed.
 //
 // Confined to the loop's thread. Arguments are taken by value, because a task may outlive the caller's
 // variables.

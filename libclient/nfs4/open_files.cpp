@@ -370,7 +370,7 @@ async::Task<Result<OpenResult>> OpenFiles::open_known(Opening what, nfs_fh4 hand
   auto reply = co_await session_.call(std::move(compound));
   if (!reply) co_return reply.error();
   const NameCheck check = found_at ? take_name_check(*reply, handle) : NameCheck::leads_here;
-  // A caller who got the file from another one may open it in a directory that he may not search.
+  // A caller who got the handle from another one may open the file although he may not search the directory.
   if (check == NameCheck::not_allowed) co_return co_await open_known(std::move(what), handle, std::nullopt);
   OPEN4res res;
   if (check == NameCheck::failed || !reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res)) {

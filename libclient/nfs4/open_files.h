@@ -5,11 +5,11 @@
 //     co_await made->file->write(data, 0);
 //     co_await files->close(std::move(made->file));
 //
-// There is one open owner per caller, which is known by the identity (uid, gid, groups, principal). So there
-// is one OpenFile and one stateid per caller and file, which the file's record has (file_record.h). Opening
-// the file again upgrades that state. When the last open(2) that needs reading or writing is closed, that
-// access is given back by OPEN_DOWNGRADE. When the last open(2) is closed, the state is given back by CLOSE.
-// Each open(2) is an OpenRef, which counts in its OpenFile. No OPEN denies access to anybody
+// There is one open owner per caller, which is known by its numbers (uid, gid, groups). So there is one
+// OpenFile and one stateid per caller and file, which the file's record has (file_record.h). Opening the file
+// again upgrades that state. When the last open(2) that needs reading or writing is closed, that access is
+// given back by OPEN_DOWNGRADE. When the last open(2) is closed, the state is given back by CLOSE. Each
+// open(2) is an OpenRef, which counts in its OpenFile. No OPEN denies access to anybody
 // (OPEN4_SHARE_DENY_NONE).
 //
 // Replies may overtake each other. The seqid of the stateid tells which of them is later (access_order.h).

@@ -47,8 +47,8 @@ class OpenRecovery {
   /// by now, it was recovered already.
   async::Task<Status> reopen(std::shared_ptr<Open> held, stateid4 used, nfsstat4 why,
                              async::TimePoint deadline);
-  /// Sends an OPEN by handle for what is needed of `open->access`, if the server lacks some of that for any
-  /// reason.
+  /// Sends an OPEN by handle for the access that is needed, or for all of `open->access` if none is, because
+  /// the server does not have all of it.
   async::Task<Status> renew(std::shared_ptr<Open> open);
   /// Reclaims all registered opens with their locks, under a new client id.
   async::Task<Status> reclaim_all(async::TimePoint deadline);

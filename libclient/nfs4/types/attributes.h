@@ -135,7 +135,6 @@ struct mode_umask4 {
 
 // ---- sets of attributes ----
 
-/// Returns the bitmap4 of these numbers.
 bitmap4 bitmap_of(std::initializer_list<fattr4_number> numbers);
 void set_bit(bitmap4& map, std::uint32_t number);
 inline bool has_bit(const bitmap4& map, std::uint32_t number) {

@@ -146,8 +146,8 @@ async::Task<Result<CompoundReply>> Sessionless::call(Compound compound, async::T
     if (compound.is_renewal() && (status == NFS4_OK || status == NFS4ERR_CB_PATH_DOWN)) lease_.renewed(sent);
     bool again = seqids.goes_on(attempt.other_seqid);
     bool pause = false;
-    // The stateid may be from before a restart that this client knows of already. If it is not, RENEW reveals
-    // the restart, and waits until the recovery has ended. The caller finds another stateid then.
+    // The stateid may be from before a restart. If this client does not know of the restart yet, RENEW
+    // reveals it. The RENEW ends after the recovery, and the caller then finds another stateid.
     if (status == NFS4ERR_STALE_STATEID && !compound.is_renewal()) (void)co_await call(renewal(), deadline);
     if (!again && heed(*reply, is_of_client(compound, *reply))) {
       again = true;

@@ -8,8 +8,9 @@
 //
 // A request is sent again over its channel's next connection with the same xid. A server that remembers the
 // request returns the same answer. A server that has forgotten it executes it a second time. For a request of
-// an owner the seqid reveals this. A request that makes, removes or replaces names, and is answered with
-// EXIST or NOENT, ends with ErrorKind::unknown_outcome, and its caller looks at the names (nfs4/outcome.cpp).
+// an owner the seqid reveals this. A request that makes, removes or replaces names, was sent more than once,
+// and is answered with EXIST or NOENT, ends with ErrorKind::unknown_outcome, and its caller looks at the
+// names (nfs4/outcome.cpp).
 //
 // A call that waits for a turn has no place yet, so that one owner's queue does not hold up calls of others.
 // This cannot deadlock, because a call that has a place waits for the server alone.
