@@ -8,7 +8,7 @@
 namespace nfsrdma::writing {
 namespace {
 
-/// An opener's data, which stays while a task uses it.
+/// An opener's data, kept alive while a task uses it.
 struct Held {
   std::shared_ptr<const void> owner;
   UnstableData* data;

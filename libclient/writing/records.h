@@ -2,11 +2,10 @@
 //
 //     Records<FileRecord> files;
 //     auto record = files.of(handle, [&] { return new FileRecord(handle); });   // the file's one record
-//     files.find(handle);                                                      // null if nobody has it
+//     files.find(handle);                                                      // null if no part of the client holds it
 //
-// Each part that has state of a file holds the file's record, which is destroyed with the last holder. A record may outlive
-// the table.
-// Confined to one thread.
+// Each part of the client that has state of a file holds the file's record, which is destroyed with the last
+// holder. A record may outlive the table. Confined to one thread.
 #pragma once
 
 #include <functional>
@@ -28,7 +27,7 @@ class Records {
     const auto at = all_->find(file.chars());
     return at != all_->end() ? at->second.lock() : nullptr;
   }
-  /// `make()`: called if there is none; gives a new one.
+  /// Returns the file's record. If there is none, `make()` creates it.
   template <class FileHandle, class Make>
   [[nodiscard]] Found of(const FileHandle& file, Make make) {
     if (auto known = find(file)) return known;
@@ -41,8 +40,8 @@ class Records {
     at->second = out;
     return out;
   }
-  /// The first that `pred` is true of, in the order of the handles; null if there is none. `pred` must not change which
-  /// records there are.
+  /// Returns the first record for which `pred` is true, in the order of the handles; null if there is none.
+  /// `pred` must not add or remove records.
   template <class Pred>
   [[nodiscard]] Found find_if(Pred pred) const {
     for (const auto& [handle, record] : *all_) {
@@ -50,7 +49,7 @@ class Records {
     }
     return nullptr;
   }
-  /// Calls `fn` with each. `fn` must not change which there are.
+  /// Calls `fn` with each record. `fn` must not add or remove records.
   template <class Fn>
   void each(Fn fn) const {
     (void)find_if([&fn](const Found& record) {

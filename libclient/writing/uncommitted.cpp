@@ -6,7 +6,8 @@
 
 namespace nfsrdma::writing {
 namespace {
-/// Half of it, but for a header before the data.
+/// Returns whether the piece may keep its memory: it uses at least half of it, less a header in front of the
+/// data.
 bool is_worth_it(const Uncommitted::Piece& piece) {
   return piece.bytes.size() * 33 / 16 >= piece.memory.size;
 }
@@ -31,7 +32,8 @@ bool Uncommitted::has_other(const Verifier& verifier) const {
   return std::ranges::any_of(pieces_, [&](const auto& one) { return one.second.verifier != verifier; });
 }
 
-/// Its memory is its own, where it would keep much more than twice as much alive.
+/// Adds the piece. The bytes are copied if their memory is unknown or is much more than twice as large as the
+/// piece.
 void Uncommitted::put(Piece piece) {
   if (!piece.memory.data || !is_worth_it(piece)) {
     async::Memory copy = pool_.take(piece.bytes.size());
@@ -71,12 +73,12 @@ void Uncommitted::cover(std::uint64_t offset, std::uint64_t length) {
     fewer(piece.bytes.size());
     at = pieces_.erase(at);
     std::optional<Piece> tail;
-    if (piece_end > end) {  // what stands behind
+    if (piece_end > end) {  // the part behind the covered range
       tail = piece;
       tail->bytes = piece.bytes.subspan(static_cast<std::size_t>(end - piece.offset));
       tail->offset = end;
     }
-    if (piece.offset < offset) {  // what stands before
+    if (piece.offset < offset) {  // the part in front of the covered range
       piece.bytes = piece.bytes.first(static_cast<std::size_t>(offset - piece.offset));
       put(std::move(piece));
     }

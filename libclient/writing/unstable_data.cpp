@@ -10,8 +10,8 @@ namespace nfsrdma::writing {
 namespace {
 
 constexpr std::size_t kCommitAt = 32U << 20;
-/// Of all files: how much they may have together, when a COMMIT goes out for that reason, and what of one file
-/// is worth it.
+/// Limits for all files together: writes wait above kMostOfAll; above kCommitAllAt each file that has
+/// kWorthCommit or more sends a COMMIT.
 constexpr std::size_t kMostOfAll = 64U << 20, kCommitAllAt = 48U << 20, kWorthCommit = 1U << 20;
 /// After so many COMMITs in a row whose verifier did not match, lost data is written again with FILE_SYNC.
 constexpr unsigned kMostMismatches = 3;
@@ -59,7 +59,7 @@ async::Task<Result<Writer::Written>> UnstableData::write_once(std::span<const st
     in_doubt_ = false;
   }
   uncommitted_.add(offset, data.first(count), written->verifier, memory, std::move(origin));
-  // Answers overtake each other: this one may be of before the restart.
+  // Answers may arrive out of order, so this one may be from before the restart.
   if (restarted) in_doubt_ = true;
   co_return written;
 }
@@ -84,21 +84,22 @@ async::Task<Result<std::size_t>> UnstableData::write(std::span<const std::byte> 
     const auto piece = data.subspan(total, std::min(data.size() - total, writer_.most_written()));
     auto written = co_await write_once(piece, offset + total, has_too_much() ? How::file_sync : how, after,
                                        memory, origin);
-    // The session that it was made for has been replaced by one with smaller limits.
+    // The WRITE was built for a session that has since been replaced by one with smaller limits, so cut it
+    // again.
     if (!written && piece.size() > writer_.most_written()) continue;
     if (!written) co_return written.error();
     total += written->count;
     all_stable = all_stable && written->stable;
     if (commit_is_due()) start_commit();
   }
-  // A server that does less than it was asked for.
+  // The server may write with less durability than asked for, so commit what is not stable.
   if (how != How::unstable && !all_stable) {
     if (auto done = co_await commit(nullptr); !done) co_return done.error();
   }
   co_return total;
 }
 
-/// Waits for `event` to be notified once: of the end of a COMMIT, or of WRITEs.
+/// Waits until `event`, the end of a COMMIT or of WRITEs, is notified once.
 async::Task<Status> UnstableData::notified(async::Event& event, async::TimePoint deadline) {
   const bool in_time = co_await event.wait_until(deadline);
   if (in_time) co_return Status();
@@ -121,7 +122,7 @@ bool UnstableData::commit_is_due() const {
          (mine >= kWorthCommit && record_->all->bytes > kCommitAllAt);
 }
 
-/// Waits while much too much is unstable, and something of it is ours to commit.
+/// Waits while all files together have too much unstable data and this opener can commit some of it.
 async::Task<Status> UnstableData::make_room() {
   const async::TimePoint deadline = writer_.deadline();
   while (has_too_much() && !uncommitted_.empty()) {
@@ -138,7 +139,8 @@ async::Task<Status> UnstableData::make_room() {
 
 // ---- COMMIT ----
 
-/// Whether the error ends it for data that is not stable. One that is not the server's answer does not.
+/// Returns whether the error means that data that is not stable is discarded: only an answer of the server
+/// does.
 bool UnstableData::gives_up(const Error& error) const {
   return tells_lost() && error.kind() == ErrorKind::server;
 }
@@ -149,13 +151,13 @@ void UnstableData::start_commit() {
 
 async::Task<void> UnstableData::commit_beside() {
   const async::Flagged flag(committing_, committed_);
-  // No caller waits for this COMMIT. It ends without a deadline: each lost piece is written once, and each call has a
-  // deadline of its own.
+  // No caller waits for this COMMIT. It ends without a deadline: each lost piece is written once, and each
+  // call has a deadline of its own.
   auto done = co_await commit_once(nullptr, async::TimePoint::max());
   if (!done && !gives_up(done.error()) && !late_error_) late_error_ = done.error();
 }
 
-/// A COMMIT, and the rewrite of what the server lost.
+/// Sends one COMMIT, and writes again what the server lost.
 async::Task<Status> UnstableData::commit_once(After* after, async::TimePoint deadline) {
   const std::uint64_t number = uncommitted_.last_number();
   const std::uint64_t instance = writer_.server_instance();
@@ -181,8 +183,8 @@ async::Task<Status> UnstableData::commit_once(After* after, async::TimePoint dea
   co_return done;
 }
 
-/// Ends the doubt behind a COMMIT that was begun at `instance` and matched, or behind the rewrite of what it found lost.
-/// Pieces with another verifier were answered since, and stay in doubt.
+/// Ends the doubt after a COMMIT that was begun at `instance` and matched, or after the rewrite of what that
+/// COMMIT found lost. A piece with another verifier was answered in between and stays in doubt.
 void UnstableData::verified(const Verifier& verifier, std::uint64_t instance) {
   instance_ = instance;
   if (in_doubt_) in_doubt_ = uncommitted_.has_other(verifier);
@@ -190,7 +192,8 @@ void UnstableData::verified(const Verifier& verifier, std::uint64_t instance) {
 
 namespace {
 
-/// A rewrite, for those who have to know that one is or was under way.
+/// Marks a rewrite as under way while the object lives, for the tasks that have to detect one (Turns,
+/// RewriteWatch).
 class Rewriting {
  public:
   explicit Rewriting(WriteRecord& file) : file_(file), under_way_(file.turns.rewriting, file.turns.ended) {
@@ -212,8 +215,8 @@ class Rewriting {
 
 }  // namespace
 
-/// Writes what was lost again, each piece in place of itself. Callers' WRITEs stand aside: one that is newer
-/// than a piece must not reach the server before the piece.
+/// Writes lost data again, each piece at its place. Callers' WRITEs wait, because one that is newer than a
+/// piece must not reach the server before the piece.
 async::Task<Status> UnstableData::rewrite(std::uint64_t number, Verifier verifier,
                                           async::TimePoint deadline) {
   const Rewriting under_way(*record_);
@@ -229,7 +232,7 @@ async::Task<Status> UnstableData::rewrite(std::uint64_t number, Verifier verifie
       done = too_late();
       break;
     }
-    // What is left of it, where the limits have become smaller, is found as the next piece.
+    // If the limits have become smaller, the rest of the piece is found as the next piece.
     const auto part = piece->bytes.first(std::min(piece->bytes.size(), writer_.most_written()));
     auto written = co_await write_once(part, piece->offset, how, nullptr, piece->memory, piece->origin);
     if (written) continue;
@@ -256,7 +259,9 @@ async::Task<Status> UnstableData::commit_until(Goal goal, After* after) {
     }
     if (late_error_ && goal == Goal::safe) {
       const Error late = *std::exchange(late_error_, std::nullopt);
-      if (!tells_lost()) co_return late;  // else what it was about is there to be tried again
+      // AllFiles::lost has reported each error that discarded data. After any other late error the data is
+      // still here, and the COMMIT below tries again.
+      if (!tells_lost()) co_return late;
     }
     if (reached()) co_return Status();
     if (loop_.now() >= deadline) co_return too_late();

@@ -1,37 +1,41 @@
-// The data of one open file that the server has in its memory only: what is written unstably, COMMIT, and what
-// is written again where the server forgot it (RFC 1813 3.3.7, 3.3.21, 4.8; RFC 8881 18.3, 18.32).
+// The data of one open file that the server has only in its memory: unstable WRITEs, COMMIT, and the rewrite
+// of data that the server lost (RFC 1813 3.3.7, 3.3.21, 4.8; RFC 8881 18.3, 18.32).
 //
 //     UnstableData data(loop, writer);            // `writer`: WRITE and COMMIT of the protocol's version
 //     co_await data.write(bytes, offset, How::unstable, nullptr, memory);
 //     co_await data.commit(nullptr);              // what was written before this is on the server's disk
 //
-// Ownership. What the server has not made stable is kept here (uncommitted.h), bounded: past kCommitAt a COMMIT
-// goes out beside the writes, and where all files that share one AllFiles have more than kMostOfAll, writes wait for it. A
-// file that has nothing to commit of its own writes stably while the others fill that.
+// Ownership. This object keeps what the server has not made stable (uncommitted.h). The amount is bounded:
+// when one file has more than kCommitAt, a COMMIT is sent in the background while writes continue. When all
+// files that share one AllFiles have more than kMostOfAll together, writes wait for a COMMIT. A file that has
+// nothing of its own to commit then writes stably (FILE_SYNC).
 //
-// Several may have one file open, each with data of its own, in the file's record (write_record.h): what one of them
-// writes replaces what the others wrote there before, so that none of them writes old data again.
+// Several openers. One file may be open several times, each time with an UnstableData of its own, in the
+// file's record (write_record.h). What one of them writes replaces what the others wrote in that range, so
+// that none of them writes old data again.
 //
-// commit() makes stable what was written when commit() began; what comes later does not prolong it. One COMMIT
-// is under way at a time.
+// Commit. commit() makes stable what was written before commit() began; later writes do not prolong it. At
+// most one COMMIT of an UnstableData is under way.
 //
-// A restart of the server shows in the verifier of a COMMIT. Each piece that was lost is then written again in
-// place of itself, while WRITEs of callers stand aside, whichever of the openers they are made by.
+// Restart of the server. The verifier of a COMMIT shows it. Each piece that was lost is then written again at
+// its place, and WRITEs of callers wait meanwhile, whichever opener they belong to.
 //
-// Until then the server gives what was there before, and the file is in doubt. Every question about the file passes the
-// gate in question.h, which has the doubt ended first.
+// Doubt. Until the rewrite the server returns the contents from before the lost write, and the file is in
+// doubt. Every question about the file passes the gate in question.h, which ends the doubt first.
 //
-// Termination. A verifier that differs each time would have data written again for ever: after three COMMITs in a row
-// that did not match, lost data is written with FILE_SYNC. A deadline covers all of a commit(), with every WRITE and
-// COMMIT that it takes; what has been written again by then need not be once more.
+// Termination. A server whose verifier differs each time would have data written again for ever. So after
+// kMostMismatches COMMITs in a row that did not match, lost data is written with FILE_SYNC. One deadline
+// covers a whole commit(), with every WRITE and COMMIT that it takes. A piece that was written again before
+// the deadline is not lost, and the next commit() does not have to write it once more.
 //
-// Failure. Where the server refuses to make unstable data stable, or to take it again, commit() says so and may
-// be tried again; what a COMMIT beside was told, the next write() or commit() says. Where AllFiles has a `lost`
-// that is told instead, and the data is given up: among many users nobody would know that it is still to come.
-// Errors that are not the server's answer (a lost connection, a deadline) give up nothing.
+// Failure. If the server refuses to make unstable data stable, or to accept it again, commit() returns the
+// error and may be tried again. An error of a COMMIT in the background is returned by the next write() or
+// commit(). If AllFiles has a `lost` function, that function gets the error instead and the data is
+// discarded, because with many users no caller would know that the data has yet to be written. Errors that
+// are not the server's answer (a lost connection, a deadline) discard nothing.
 //
 // Confined to the loop's thread. No call of write() or commit() may be under way when this is destroyed; a
-// COMMIT beside ends with it.
+// COMMIT in the background ends with it.
 #pragma once
 
 #include <cstdint>
@@ -49,13 +53,13 @@
 
 namespace nfsrdma::writing {
 
-/// How safe a WRITE is to be when it is answered: numbers of stable_how in NFSv3 and of stable_how4.
+/// The durability that a WRITE asks for: values of stable_how (NFSv3) and of stable_how4 (NFSv4).
 enum class How : std::uint32_t { unstable = 0, data_sync = 1, file_sync = 2 };
 
-/// Attributes as of just behind a WRITE or COMMIT; none where the server did not tell them.
+/// Attributes right after a WRITE or COMMIT; none if the server did not report them.
 using After = std::optional<Attributes>;
 
-/// What WRITE and COMMIT are in the protocol's version, for one file.
+/// WRITE and COMMIT of the protocol's version, for one file.
 class Writer {
  public:
   struct Written {
@@ -68,62 +72,65 @@ class Writer {
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  /// One WRITE. `after`: filled where it is not null.
+  /// Sends one WRITE. Stores the attributes that came with the answer in `after`, unless it is null.
   virtual async::Task<Result<Written>> write_piece(std::span<const std::byte> data, std::uint64_t offset,
                                                    How how, After* after) = 0;
-  /// write_piece() of data that `origin` wrote. Versions without delegations need not tell origins apart.
+  /// Does what write_piece() does, for data that `origin` wrote. Versions without delegations need not tell
+  /// origins apart.
   virtual async::Task<Result<Written>> write_piece_of(OriginRef /*origin*/, std::span<const std::byte> data,
                                                       std::uint64_t offset, How how, After* after) {
     return write_piece(data, offset, how, after);
   }
-  /// One COMMIT of the whole file: the server's verifier.
+  /// Sends one COMMIT of the whole file and returns the server's verifier.
   virtual async::Task<Result<Verifier>> commit_file(After* after) = 0;
-  /// The most bytes of one WRITE, as of now.
+  /// Returns the largest number of bytes of one WRITE at the moment.
   [[nodiscard]] virtual std::size_t most_written() const = 0;
-  /// Until when something that begins now may take.
+  /// Returns the deadline of an operation that begins now.
   [[nodiscard]] virtual async::TimePoint deadline() = 0;
-  /// What the file is called in errors.
+  /// Returns the name of the file for errors.
   [[nodiscard]] virtual const std::string& path() const = 0;
-  /// A number that increases whenever the server may have restarted: with each connection that is made to it, and where
-  /// it has lost the client's state.
+  /// Returns a number that increases whenever the server may have restarted: with each new connection to it,
+  /// and when the server has lost the client's state.
   [[nodiscard]] virtual std::uint64_t server_instance() const = 0;
 };
 
 class UnstableData {
  public:
-  /// `writer` must outlive it.
+  /// `writer` must outlive this.
   UnstableData(async::Loop& loop, Writer& writer);
   ~UnstableData();
   UnstableData(const UnstableData&) = delete;
   UnstableData& operator=(const UnstableData&) = delete;
 
-  /// From now on it is one of the file's openers. Called once, before anything is written. `owner`: what this is a part
-  /// of.
+  /// Makes this one of the file's openers. Called once, before anything is written. `owner` keeps the object
+  /// alive that this is a part of.
   void join(std::shared_ptr<WriteRecord> record, std::weak_ptr<const void> owner);
-  /// The file has been closed, so that nothing can be committed or written again: gives up all data that is not stable.
-  /// close() has returned the error.
+  /// Called when the file has been closed, so that nothing can be committed or written again. Discards all
+  /// data that is not stable. The caller has the error of close() already.
   void leave();
   [[nodiscard]] const std::shared_ptr<WriteRecord>& record() const { return record_; }
 
-  /// All of `data`, by as many WRITEs as it takes. `after`: of the last WRITE. `memory`: if it holds `data`, and
-  /// nobody will change it, no copy is made. `origin` goes to the Writer with the data, also when it is written again.
+  /// Writes all of `data`, by as many WRITEs as it takes. `after` gets the attributes that came with the last
+  /// WRITE. If `memory` is not empty it holds `data`, no other code changes it any more, and no copy is made.
+  /// `origin` goes to the Writer with the data, also when the data is written again.
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, std::uint64_t offset, How how,
                                          After* after, async::Memory memory, OriginRef origin = nullptr);
-  /// `after`: of the last COMMIT; none where nothing was to be committed.
+  /// Makes stable what was written before. `after` gets the attributes that came with the last COMMIT; none
+  /// if there was nothing to commit.
   async::Task<Status> commit(After* after) { return commit_until(Goal::safe, after); }
-  /// Makes stable what this opener wrote, like commit(), for a task other than his own: an error that he has yet to hear
-  /// of stays his.
+  /// Makes stable what this opener wrote, like commit(), but on behalf of another opener's task: an error of
+  /// an earlier background COMMIT is left for this opener's own next call.
   async::Task<Status> make_stable() { return commit_until(Goal::stable, nullptr); }
-  /// Ends with may_be_lost() false, unless there is an error.
+  /// Verifies the data by COMMITs until may_be_lost() is false, or returns an error.
   async::Task<Status> make_certain() { return commit_until(Goal::certain, nullptr); }
   [[nodiscard]] bool empty() const { return uncommitted_.empty(); }
-  /// The server may have restarted since something that is not stable was written.
+  /// Returns whether the server may have restarted since data that is not stable was written.
   [[nodiscard]] bool may_be_lost() const {
     return !uncommitted_.empty() && (in_doubt_ || instance_ != writer_.server_instance());
   }
 
   // ---- for the WriteRecord ----
-  /// The end of the last unstable byte; 0 if there is none.
+  /// Returns the end of the last unstable byte; 0 if there is none.
   [[nodiscard]] std::uint64_t end() const { return uncommitted_.end(); }
   void doubt() { in_doubt_ = !uncommitted_.empty(); }
   void cover(std::uint64_t offset, std::uint64_t length) { uncommitted_.cover(offset, length); }
@@ -155,17 +162,17 @@ class UnstableData {
 
   async::Loop& loop_;
   Writer& writer_;
-  std::shared_ptr<WriteRecord> record_;  // null: join() has yet to be called
+  std::shared_ptr<WriteRecord> record_;  // null until join() is called
   Uncommitted uncommitted_;
   bool committing_ = false;
-  std::uint64_t commit_task_ = 0;  // commit_beside(), for Loop::drop()
+  std::uint64_t commit_task_ = 0;  // the task of commit_beside(), for Loop::drop()
   async::Event committed_;
   unsigned mismatches_ = 0;          // COMMITs in a row that found something lost
-  std::uint64_t stable_number_ = 0;  // uncommitted_'s number as of which all is stable
+  std::uint64_t stable_number_ = 0;  // data with numbers up to this one of `uncommitted_` is stable
   // Writer::server_instance() when the server was last known to have all unstable data of this opener.
   std::uint64_t instance_ = 0;
   bool in_doubt_ = false;            // a verifier has shown a restart since the data was written
-  std::optional<Error> late_error_;  // of commit_beside(), where nobody was told that the data is lost
+  std::optional<Error> late_error_;  // error of commit_beside(), unless AllFiles::lost reported it
 };
 
 }  // namespace nfsrdma::writing
