@@ -10,7 +10,7 @@ void HeldLocks::lock(const LockRange& range, bool write) {
   join(pieces_.emplace(range.offset, Piece{range.end(), write}).first);
 }
 
-/// Makes one piece of `at` and its neighbours of the same kind.
+/// Merges `at` with those of its neighbours that adjoin it and are of the same kind.
 void HeldLocks::join(std::map<std::uint64_t, Piece>::iterator at) {
   const auto next = std::next(at);
   if (next != pieces_.end() && next->first == at->second.end && next->second.write == at->second.write) {

@@ -1,8 +1,9 @@
-// The byte ranges that one lock owner holds on one file, as POSIX has them: a later lock replaces what it
-// covers of earlier ones, unlocking cuts holes, neighbours of one kind become one. The server does the same
-// (OPEN4_RESULT_LOCKTYPE_POSIX, RFC 8881 18.16.3); this is the client's copy, to claim them again from.
+// The byte ranges that one lock owner holds on one file, with the semantics of POSIX: a later lock replaces
+// the part of earlier locks that it covers, an unlock cuts a hole, and adjacent ranges of one kind are
+// merged. The server keeps an equal list (OPEN4_RESULT_LOCKTYPE_POSIX, RFC 8881 18.16.3). This is the
+// client's copy, from which it reclaims the locks after a restart of the server.
 //
-// A plain container; any thread.
+// A plain container. It may be used on any thread, by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +26,11 @@ class HeldLocks {
   void unlock(const LockRange& range);
   void clear() { pieces_.clear(); }
   [[nodiscard]] bool empty() const { return pieces_.empty(); }
-  /// In ascending order, without overlaps.
+  /// Returns all held ranges in ascending order. They do not overlap.
   [[nodiscard]] std::vector<HeldLock> list() const;
-  /// What of the range is held.
+  /// Returns the parts of `range` that are held.
   [[nodiscard]] std::vector<HeldLock> within(const LockRange& range) const;
-  /// What of the range is not held.
+  /// Returns the parts of `range` that are not held.
   [[nodiscard]] std::vector<LockRange> not_held(const LockRange& range) const;
 
  private:
@@ -38,7 +39,7 @@ class HeldLocks {
     bool write;
   };
   void join(std::map<std::uint64_t, Piece>::iterator at);
-  std::map<std::uint64_t, Piece> pieces_;  // by their beginning
+  std::map<std::uint64_t, Piece> pieces_;  // the key is the offset at which the piece begins
 };
 
 }  // namespace nfsrdma::locking

@@ -1,7 +1,7 @@
-// A wait for a byte-range lock: woken by the server's CB_NOTIFY_LOCK (RFC 8881 20.11) and by whoever gives
-// up.
+// A task's wait for a byte-range lock. Two things wake it: the server's CB_NOTIFY_LOCK (RFC 8881 20.11) or
+// NLM_GRANTED, and a caller that gives up.
 //
-// Confined to the loop's thread. Both wake the waiter from the loop, not from inside the call.
+// Confined to the loop's thread. The waiter resumes from the loop, not from inside the call that wakes it.
 #pragma once
 
 #include <utility>
@@ -13,20 +13,20 @@ namespace nfsrdma::locking {
 class LockWait {
  public:
   explicit LockWait(async::Loop& loop) : woken_(loop) {}
-  /// Ends the wait, also one that has yet to begin.
+  /// Ends the wait. The state stays: cancelled() also stops a wait that has yet to begin.
   void cancel() {
     cancelled_ = true;
     woken_.notify_all();
   }
   [[nodiscard]] bool cancelled() const { return cancelled_; }
-  /// The lock may be had.
+  /// Called when the lock may have become free.
   void notify() {
     notified_ = true;
     woken_.notify_all();
   }
-  /// Whether it was since this was asked last.
+  /// Returns whether notify() was called since the previous call of this function.
   bool take_notified() { return std::exchange(notified_, false); }
-  /// Makes the waiter look.
+  /// Resumes the waiter without a change of state, so that it checks its own conditions again.
   void wake() { woken_.notify_all(); }
   [[nodiscard]] async::Event::Wait until(async::TimePoint when) { return woken_.wait_until(when); }
 
