@@ -1,15 +1,17 @@
-// How directories looked last, as far as the server has told: to see whether a call that was sent twice has had an
-// effect the first time. A stamp is what changes with each change of a directory: its time of change in NFSv3, its
-// change attribute in NFSv4.0.
+// The latest known stamps of directories, which show whether a call that was sent twice had an effect the
+// first time. A stamp is a value that changes with each change of a directory: its time of change (ctime) in
+// NFSv3, its change attribute in NFSv4.0.
 //
 //     const auto before = stamps.of(directory, now);
-//     … MKDIR, sent again after its connection was lost, is answered EXIST …
-//     if (before && after == *before) …nobody has made the name since: it was there
+//     ... MKDIR, sent again after its connection was lost, is answered EXIST ...
+//     if (before && after == *before) ... nobody has made the name since: it existed before the call
 //
-// Every answer that tells a directory's stamp is noted. Answers may overtake each other; the later stamp counts.
-// Stamps are times on many servers, and their clocks tick: a change right behind another one has the same stamp. So one
-// that was first seen a moment ago proves nothing, and is not given.
-// Bounded: a directory whose place another one took is not known any more. Pure.
+// Every answer that carries a directory's stamp is noted by seen(). Answers may arrive out of order; the
+// later stamp counts. On many servers stamps are times of a clock with coarse ticks, so two changes in quick
+// succession may have equal stamps. For this reason of() returns no stamp that was first seen less than a
+// tick ago.
+//
+// Bounded: each hash value has room for one directory, and a new directory displaces the old one. Pure.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +28,8 @@ namespace nfsrdma::engine {
 template <class Stamp>
 class DirectoryStamps {
  public:
-  /// How far the server's times are apart, as it says. (Linux: a tick of its clock, which it does not say.)
+  /// Sets the resolution of the server's times, as the server reports it. (Linux does not report the tick of
+  /// its clock.)
   void tick(async::Clock::duration apart) {
     constexpr async::Clock::duration kMost = std::chrono::seconds(5);
     tick_ = std::clamp(2 * apart, kLeastTick, kMost);
@@ -47,9 +50,9 @@ class DirectoryStamps {
  private:
   static constexpr async::Clock::duration kLeastTick = std::chrono::milliseconds(50);
   struct Entry {
-    FileHandle directory;  // of no octets: none
+    FileHandle directory;  // zero length: the entry is empty
     Stamp last{};
-    async::TimePoint since{};  // when it was seen first
+    async::TimePoint since{};  // when `last` was first seen
   };
   async::Clock::duration tick_ = kLeastTick;
   std::array<Entry, 256> entries_{};

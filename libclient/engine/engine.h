@@ -1,14 +1,15 @@
-// What a protocol's engine does, in the words of files, whatever the version: objects stand at spots (spot.h),
-// names in directories, files are opened. The faces stand on it: the file layer of a mount (fs/), which has
-// handles, and the public API (api/), which has paths (paths.h).
+// The interface of a protocol's engine: the operations on files and directories, independent of the
+// protocol's version. Objects are addressed by Spots (spot.h), names are in directories, and files are
+// opened. Two layers are built on it: the file layer of a mount (fs/), which has handles, and the public API
+// (api/), which has paths (paths.h).
 //
-// `caller` is whose rights count; null: those of the engine's own credential. Names are single components; a
-// symbolic link is never followed: who has one in his way follows it (paths.h). Attributes come along where
-// the server gives them; where they did not, they may be asked for. What the server does not do is refused
-// with EOPNOTSUPP.
+// Rules. `caller` is the user whose rights count; null means the engine's own credential. Names are single
+// components. A symbolic link is never followed; a caller that meets one follows it itself (paths.h).
+// Attributes are returned if the server sent them with its answer; if they are missing, attributes() asks for
+// them. An operation that the server or the version does not have fails with EOPNOTSUPP.
 //
-// Confined to the loop's thread. Arguments are taken by value: a task may outlive what it was called with,
-// but not the Engine.
+// Confined to the loop's thread. Arguments are taken by value, because a task may outlive the objects that it
+// was called with. The Engine has to outlive its tasks.
 #pragma once
 
 #include <array>
@@ -43,53 +44,56 @@ struct Object {
   std::optional<Attributes> attributes;
 };
 
-/// What was made, and the directory that it was made in, as it is afterwards.
+/// A new object, and the attributes that its directory has after the change.
 struct Made {
   Object object;
   std::optional<Attributes> directory;
 };
 
 struct Renamed {
-  std::optional<Attributes> source, target;  ///< the directories, as they are afterwards
+  std::optional<Attributes> source, target;  ///< attributes of the two directories after the change
 };
 
-/// What an object lets its caller do.
+/// The rights of a caller on an object.
 struct Rights {
-  unsigned granted = 0;  ///< of R_OK, W_OK and X_OK (access(2))
+  unsigned granted = 0;  ///< a combination of R_OK, W_OK and X_OK (access(2))
   FileType type = FileType::unknown;
 };
 
 struct Space {
   FilesystemSpace space;
-  FileType type = FileType::unknown;  ///< of the object that was asked about
+  FileType type = FileType::unknown;  ///< type of the object that was asked about
   std::uint32_t longest_name = 255;
 };
 
 struct Listed {
-  std::uint64_t cookie = 0;  ///< where to go on behind it
+  std::uint64_t cookie = 0;  ///< the position behind this entry, from which list() continues
   std::string name;
-  Attributes attributes;             ///< without a handle: type and number, as far as the server tells
-  std::optional<FileHandle> handle;  ///< with it: all attributes
+  /// The attributes of the entry. Without a handle only type and number are present, as far as the server
+  /// reports them.
+  Attributes attributes;
+  std::optional<FileHandle> handle;  ///< if present, `attributes` is complete
 };
 using ListVerifier = std::array<std::byte, 8>;
 struct Page {
   std::vector<Listed> entries;
   ListVerifier verifier{};
   bool eof = false;
-  FileHandle directory;  ///< to go on from
+  FileHandle directory;  ///< the listed directory, for the calls that continue from here
 };
 
-/// The holes that the server reported when it was read.
+/// The holes that the server reported with the data of a READ.
 struct ReportedHoles {
   bool any = false;  ///< some of the bytes are in holes
-  std::uint64_t hole_ends =
-      0;  ///< end of the hole that the last byte is in, as far as it is known; 0: that is data
+  /// End, as far as it is known, of the hole that contains the last byte; 0 if the last byte is data.
+  std::uint64_t hole_ends = 0;
 };
 
 enum class Access : unsigned char { read = 1, write = 2, both = 3 };
 
-/// A file that the server has open for one caller. Destroyed without Engine::close(), it is closed beside,
-/// and nobody hears how that went. A task of it needs somebody to hold on to it.
+/// A file that the server has open for one caller. If it is destroyed without Engine::close() it is closed in
+/// the background, and the result is discarded. The caller of a task keeps the ServerFile alive until the
+/// task ends.
 class ServerFile {
  public:
   ServerFile() = default;
@@ -98,43 +102,51 @@ class ServerFile {
   ServerFile& operator=(const ServerFile&) = delete;
 
   [[nodiscard]] virtual Access access() const = 0;
-  /// Fewer bytes than asked for: the end of the file.
+  /// Reads into `data` and returns the number of bytes. Fewer bytes than asked for mean the end of the file.
   virtual async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset) = 0;
-  /// read() that also gives what the server reports of holes. It need not report any.
+  /// Does what read() does, and stores in `holes` the holes that the server reports. A server may report
+  /// none.
   virtual async::Task<Result<std::size_t>> read_with_holes(std::span<std::byte> data, std::uint64_t offset,
                                                            ReportedHoles& holes);
-  /// The same for little (quick_read.h). False: not now, or never; then there is read().
+  /// Starts a READ on the fast path (quick_read.h). Returns false if that is not possible now, or never; use
+  /// read() then.
   virtual bool start(QuickRead& /*read*/) { return false; }
-  /// What is unstable is this file's to write again until it is committed. `memory` holds `data`, and may be
-  /// held for that. `after`: attributes as of just behind it, if the server tells them.
+  /// Writes `data`, which `memory` holds; the memory is kept until the data is stable. This object writes
+  /// unstable data again if the server loses it before a COMMIT. `after` gets the attributes that came with
+  /// the last WRITE, if any came.
   virtual async::Task<Result<std::size_t>> write(std::span<const std::byte> data, async::Memory memory,
                                                  std::uint64_t offset, Stability stability,
                                                  std::optional<Attributes>* after) = 0;
-  /// `after`: none where nothing was to be committed.
+  /// Makes all written data stable. `after` gets the attributes that came with the COMMIT; none if there was
+  /// nothing to commit.
   virtual async::Task<Status> commit(std::optional<Attributes>* after) = 0;
   [[nodiscard]] virtual bool has_unstable_data() const = 0;
-  /// The file is as large as this at least: a restart may have cost the server what reaches so far, and it will be
-  /// written again. 0: nothing of that is known.
+  /// Returns a lower bound of the file's size: the end of data that a restart of the server may have lost and
+  /// that will be written again. 0 if there is no such data.
   [[nodiscard]] virtual std::uint64_t end_in_doubt() const { return 0; }
   virtual async::Task<Result<Attributes>> attributes() = 0;
-  /// The next byte of a hole, or of data, at or behind `offset`; none: there is none behind it.
+  /// Returns the offset of the next byte that is in a hole (`hole`) or in data, at or behind `offset`; none
+  /// if there is none.
   virtual async::Task<Result<std::optional<std::uint64_t>>> seek(std::uint64_t offset, bool hole) = 0;
   virtual async::Task<Status> allocate(std::uint64_t offset, std::uint64_t length) = 0;
   virtual async::Task<Status> deallocate(std::uint64_t offset, std::uint64_t length) = 0;
 
-  /// Who is in the way of it, if anybody. Changes nothing.
+  /// Returns the holder of a conflicting lock, or none if there is no conflict. Takes no lock.
   virtual async::Task<Result<std::optional<LockHolder>>> test_lock(LockRequest request) = 0;
-  /// Gives who is in the way; then it was not locked.
+  /// Takes the lock and returns none, or returns the holder of a conflicting lock and takes nothing.
   virtual async::Task<Result<std::optional<LockHolder>>> lock(LockRequest request) = 0;
-  /// Waits for as long as it takes, or until `cancelled` says so: EINTR, ErrorKind::cancelled.
+  /// Takes the lock, and waits until it is free. If `cancelled` is cancelled meanwhile, fails with EINTR and
+  /// ErrorKind::cancelled.
   virtual async::Task<Status> wait_for_lock(LockRequest request,
                                             std::shared_ptr<locking::LockWait> cancelled) = 0;
   virtual async::Task<Status> unlock(std::uint64_t owner, LockRange range) = 0;
-  /// Everything that the owner has on the file.
+  /// Unlocks all ranges that the owner has locked in the file.
   virtual async::Task<Status> release_locks(std::uint64_t owner) = 0;
-  /// Whether there is anything to release.
+  /// Returns whether the owner has locks here, or had locks that were lost, so that release_locks() has
+  /// something to do.
   [[nodiscard]] virtual bool knows_owner(std::uint64_t owner) const = 0;
-  /// The same, of any owner who has locked it through this file.
+  /// Returns whether any owner that locked the file through this object has locks, or had locks that were
+  /// lost.
   [[nodiscard]] virtual bool has_locks() const = 0;
 };
 using ServerFileRef = std::shared_ptr<ServerFile>;
@@ -142,7 +154,7 @@ using ServerFileRef = std::shared_ptr<ServerFile>;
 struct Opened {
   ServerFileRef file;
   Object object;
-  std::optional<Attributes> directory;  ///< that it was made in
+  std::optional<Attributes> directory;  ///< attributes of the directory in which the file was created
 };
 
 class Engine {
@@ -153,25 +165,25 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   [[nodiscard]] virtual async::Loop& loop() = 0;
-  /// Another than that of any other client of the server.
+  /// Returns a number that differs from that of every other client of the server.
   [[nodiscard]] virtual std::uint64_t client_number() const = 0;
   [[nodiscard]] virtual const ServerCounters& counters() const = 0;
   [[nodiscard]] virtual ServerHoldings holdings() const = 0;
-  /// One round trip, for nothing else.
+  /// Makes one round trip to the server that has no other effect.
   virtual async::Task<Status> ping() = 0;
 
   // ---- names and objects ----
 
   virtual async::Task<Result<Object>> find(Caller caller, Spot spot) = 0;
-  /// "..", where the server has one. Attributes may be missing.
+  /// Returns the directory above ("..") if the server has one. Attributes may be missing.
   virtual async::Task<Result<Object>> parent(Caller caller, FileHandle directory) = 0;
   virtual async::Task<Result<Attributes>> attributes(Caller caller, FileHandle object) = 0;
-  /// `file`, if there is one, is open for writing. Gives them as they are afterwards.
+  /// Changes attributes and returns all attributes after the change. `file` is null or open for writing.
   virtual async::Task<Result<Attributes>> set_attributes(Caller caller, FileHandle object,
                                                          SetAttributes changes, ServerFileRef file) = 0;
-  /// `wanted`: of R_OK, W_OK and X_OK. A directory is writable if names in it may be made and removed.
+  /// `wanted` combines R_OK, W_OK and X_OK. A directory is writable if names in it may be made and removed.
   virtual async::Task<Result<Rights>> access(Caller caller, Spot spot, unsigned wanted) = 0;
-  /// EINVAL: it is no symbolic link.
+  /// Fails with EINVAL if the object is no symbolic link.
   virtual async::Task<Result<std::string>> read_link(Caller caller, Spot spot) = 0;
   virtual async::Task<Result<Space>> space(Caller caller, Spot spot) = 0;
   virtual async::Task<Result<Made>> make_directory(Caller caller, Spot directory, std::string name,
@@ -181,19 +193,19 @@ class Engine {
   struct Device {
     std::uint32_t major = 0, minor = 0;
   };
-  /// `type`: fifo, socket, character or block.
+  /// `type` is fifo, socket, character or block.
   virtual async::Task<Result<Made>> make_node(Caller caller, Spot directory, std::string name, FileType type,
                                               Device device, std::uint32_t mode) = 0;
   virtual async::Task<Result<Made>> link(Caller caller, Spot object, Spot directory, std::string name) = 0;
   enum class Removed : unsigned char { file, directory };
-  /// `what` the caller knows it to be: a server may remove the other kind, too. Gives the directory as it is
-  /// afterwards.
+  /// Removes the name and returns the directory's attributes after the change. `what` is the kind that the
+  /// caller expects. The server may remove an object of the other kind, too.
   virtual async::Task<Result<std::optional<Attributes>>> remove(Caller caller, Spot directory,
                                                                 std::string name, Removed what) = 0;
   virtual async::Task<Result<Renamed>> rename(Caller caller, Spot from, std::string old_name, Spot to,
                                               std::string new_name) = 0;
-  /// Names behind `cookie` (0: the first), without "." and "..". `verifier`: that of the page before, zero
-  /// for the first.
+  /// Returns the names behind `cookie` (0: from the first), without "." and "..". `verifier` is that of the
+  /// previous page; zero for the first.
   virtual async::Task<Result<Page>> list(Caller caller, Spot directory, std::uint64_t cookie,
                                          ListVerifier verifier) = 0;
 
@@ -209,92 +221,106 @@ class Engine {
   // ---- access control lists (nfsrdma/acl.h); without them: EOPNOTSUPP ----
 
   enum class AclForm : unsigned char { none, posix, nfs4 };
-  /// That of the version, whatever the server has.
+  /// Returns the form of access control list that the protocol's version has, whether or not the server
+  /// supports any.
   [[nodiscard]] virtual AclForm acl_form() const { return AclForm::none; }
-  /// Whether the server has them for the object, so far as that is known; asks where it is not.
+  /// Returns whether the server supports access control lists for the object. Asks the server if that is not
+  /// known yet.
   virtual async::Task<Result<bool>> has_acls(Caller caller, FileHandle object);
   virtual async::Task<Result<Acl>> get_acl(Caller caller, FileHandle object);
-  /// All of it; of a POSIX one both lists, which are ordered().
+  /// Replaces the whole access control list. A POSIX one consists of both lists, and both are ordered().
   virtual async::Task<Status> set_acl(Caller caller, FileHandle object, Acl acl);
 
   // ---- files ----
 
-  /// `label`: what it is called in errors. `found_at`: where somebody found it who opens it by name. If that
-  /// name leads elsewhere by now, or nowhere, the file is not opened: ESTALE. Where the caller may not look
-  /// the name up, or the server has promised to tell of a change, it is opened without looking. A version that
-  /// opens files by their names only (NFSv4.0) needs a place, be it a fresh one.
+  /// Opens a file by its handle. `label` is its name in errors. `found_at` is the place where a caller that
+  /// opens by name found the file: if that name leads elsewhere or nowhere by now, the file is not opened,
+  /// and the error is ESTALE. The name is not checked if the caller may not look it up, or if the server has
+  /// granted a delegation. A version that opens files by name only (NFSv4.0) needs a place, which may be a
+  /// fresh one.
   virtual async::Task<Result<Opened>> open(Caller caller, FileHandle file, std::string label, Access access,
                                            std::optional<Place> found_at) = 0;
   struct EarlyRead {
-    std::uint64_t change = 0;  ///< the change attribute that the bytes are not older than
-    std::size_t size = 0;      ///< fewer than there is room for: the end of the file
+    std::uint64_t change = 0;  ///< the bytes are at least as new as this change attribute
+    std::size_t size = 0;      ///< fewer bytes than there is room for mean the end of the file
   };
-  /// The first bytes of a file that is being opened, while nobody knows yet whether it may be. Whoever opens it has
-  /// them where they are of the state that open() finds. EOPNOTSUPP: there is no such thing.
+  /// Reads the first bytes of a file while it is being opened, before it is known whether the caller may open
+  /// it. The bytes may be used if open() succeeds and finds the file with the same change attribute. Fails
+  /// with EOPNOTSUPP if the engine has no such operation.
   virtual async::Task<Result<EarlyRead>> read_early(Caller caller, FileHandle file,
                                                     std::span<std::byte> into);
   struct Creation {
     std::uint32_t mode = 0;
-    bool exclusive = false;  ///< one that is there is an error (EEXIST)
-    bool truncate = false;   ///< one that is there is cut
+    bool exclusive = false;  ///< an existing file is an error (EEXIST)
+    bool truncate = false;   ///< an existing file is truncated
   };
-  /// By name. `creation`: it is made if it is not there. A symbolic link: ELOOP.
+  /// Opens a file by name. With `creation` the file is created if it does not exist. Fails with ELOOP if the
+  /// name is a symbolic link.
   virtual async::Task<Result<Opened>> open_at(Caller caller, Spot directory, std::string name, Access access,
                                               std::optional<Creation> creation) = 0;
-  /// Commits what is unstable, if nobody else writes it. The error of that comes from here.
+  /// Closes the file. Commits its unstable data first if no other open for writing shares that data, and
+  /// returns the error of that.
   virtual async::Task<Status> close(ServerFileRef file) = 0;
-  /// Nobody waits for close() from now on: what it tells the server may wait for more of the kind, for some
-  /// milliseconds.
+  /// Tells the engine that from now on no program waits for close(). A CLOSE may then be held back for some
+  /// milliseconds, to leave together with others.
   virtual void hold_closes() {}
-  /// Somebody does wait for those that have begun.
+  /// Sends the CLOSEs that are held back now, because a caller waits for them.
   virtual void hurry_closes() {}
-  /// Within the server, and stable when it returns: how much of `count` was copied.
+  /// Copies within the server. Returns how many of the `count` bytes were copied; they are stable then.
   virtual async::Task<Result<std::uint64_t>> copy(ServerFileRef from, std::uint64_t from_offset,
                                                   ServerFileRef to, std::uint64_t to_offset,
                                                   std::uint64_t count) = 0;
 
-  // ---- many files at once (many.h): each item gets its result. A symbolic link: ELOOP. Here one by one, some
-  // of them in flight ----
+  // ---- many files at once (many.h): each item gets its own result; ELOOP if its name is a symbolic link. These
+  // default implementations open one file per item, several of them in parallel ----
+  //
 
   virtual async::Task<void> read_many(Caller caller, std::vector<ManyRead*> items);
-  /// Each file is made, or cut, and has its data on the server's disk then.
+  /// Creates or truncates each file. Its data is on the server's disk when the task ends.
   virtual async::Task<void> write_many(Caller caller, std::vector<ManyWritten*> items);
   virtual async::Task<void> stat_many(Caller caller, std::vector<ManyTold*> items);
 
   // ---- what is known without asking ----
 
-  /// Changes with what this client does that may change the object's attributes, begun and ended.
+  /// Returns a counter that increases when this client begins an operation that may change the object's
+  /// attributes, and again when the operation ends. Compare two readings to learn whether attributes that
+  /// were asked for in between may be stale.
   [[nodiscard]] virtual std::uint64_t modifications(const FileHandle& object) const = 0;
-  /// What that will be when one such call, begun now, has ended, if there is no other meanwhile.
+  /// Returns the value that modifications() will have after one such operation that begins now, if no other
+  /// overlaps it.
   [[nodiscard]] virtual std::uint64_t modifications_after_call(const FileHandle& object) const = 0;
-  /// The server has promised to tell before anybody else changes the file: attributes() asks nobody.
+  /// Returns whether this client has a delegation of the file, so that the server recalls it before another
+  /// client changes the file. attributes() then makes no call.
   [[nodiscard]] virtual bool delegated(const FileHandle& file) const = 0;
-  /// How long the server waits for us then, at least.
+  /// Returns how long, at least, the server waits for the holder of a delegation before it lets another
+  /// client change the file: the lease time.
   [[nodiscard]] virtual std::chrono::seconds delegated_for() const = 0;
-  /// Told of the file when such a promise ends, before the server hears of it.
+  /// `sink` is called with the file when its delegation ends, before the server learns of that.
   virtual void on_delegation_end(std::function<void(const FileHandle&)> sink) = 0;
-  /// Told of a file whose unstable data is lost, with the error that lost it: the server's answer to a COMMIT
-  /// or to writing it again, whether somebody waits for that or not. A commit() gives the error, too. While
-  /// there is no `sink` such data is kept, and another commit() tries again.
+  /// `sink` is called with a file whose unstable data is lost, and with the error that lost it: the server's
+  /// answer to a COMMIT or to the rewrite, whether or not a caller waits for that. A commit() returns the
+  /// error, too. Without a `sink` such data is kept, and the next commit() tries again.
   virtual void on_lost_data(std::function<void(const FileHandle&, const Error&)> sink) = 0;
-  /// Who keeps data behind close(2); null: nobody does any more. He must outlive what he is asked for.
+  /// Sets the object that keeps data after close(2) has returned; null removes it. The object must outlive
+  /// the tasks that use it.
   virtual void writers(Writers* who) = 0;
-  /// How large the file may be for close(2) to leave its data to the Writers: nobody else sees it before it is written out,
-  /// and the server has promised the room. 0: it may not.
+  /// Returns the largest size up to which close(2) may leave the file's data to the Writers. A write
+  /// delegation allows that: no other client sees the file before the data is written out, and the server has
+  /// reserved the space. Returns 0 if close(2) has to wait.
   [[nodiscard]] virtual std::uint64_t closes_early(const FileHandle& file) const = 0;
-  /// close(2) of the file has returned before its data was with the server, as closes_early() lets it. If the server's
-  /// promise is lost before it has what was written through `file`, that data is discarded: write() or commit() fails, or
-  /// on_lost_data() says so.
+  /// Called when close(2) of the file has returned before its data was with the server, as closes_early()
+  /// allows. If the delegation is lost before the server has what was written through `file`, that data is
+  /// discarded: write() or commit() fails, or on_lost_data() reports it.
   virtual void close_is_deferred(const ServerFileRef& /*file*/) {}
-  /// How many files at most are kept open for their delegations alone, when nobody has them open any more.
+  /// Sets how many files, at most, are kept open for the sake of their delegations after their last close.
   virtual void keep_delegated(std::size_t most) = 0;
-  /// Nobody will ask for the file.
+  /// Called when the file is not expected to be used again. It is no longer kept open for its delegation.
   virtual void forget(const FileHandle& file) = 0;
-  /// Ends when no file is kept open.
+  /// Closes all files that are kept open. Ends when there are none.
   virtual async::Task<void> forget_all() = 0;
-  [[nodiscard]] virtual std::size_t open_files() const = 0;  ///< with those that are kept
+  [[nodiscard]] virtual std::size_t open_files() const = 0;  ///< including those that are kept open
   [[nodiscard]] virtual std::size_t kept_files() const = 0;
-  /// Memory that is held until the server says that it has it on its disk.
+  /// Returns the number of bytes that are held until the server has confirmed that they are on its disk.
   [[nodiscard]] virtual std::size_t uncommitted_bytes() const = 0;
 };
 

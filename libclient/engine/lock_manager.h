@@ -1,11 +1,13 @@
-// Who gives byte-range locks where the file protocol itself has none: NFSv3 and v2 have a lock service beside them
-// (NLM, and NSM for what a restart of the server does to locks). The system's is aux::Lockd; tests have their own.
+// The interface of a lock service, for file protocols that have no byte-range locks of their own: NFSv3 and
+// v2 use a separate one (NLM, and NSM for the effect of a server's restart on locks). aux::Lockd is the real
+// implementation; tests have their own.
 //
-// One call is one question to the service, tried until its deadline. A lock that is asked for twice is had once: locks
-// of one owner are never in each other's way. So a question whose answer was lost is asked again.
+// Each call asks the service one question and repeats it until the deadline. A lock that is requested twice
+// is held once, because locks of one owner never conflict. So a question whose answer was lost is simply
+// asked again.
 //
-// Confined to the loop's thread. Arguments are taken by value: a task may outlive what it was called with, but not
-// the LockManager.
+// Confined to the loop's thread. Arguments are taken by value, because a task may outlive the objects that it
+// was called with. The LockManager has to outlive its tasks.
 #pragma once
 
 #include <cstdint>
@@ -26,17 +28,23 @@ class LockManager {
  public:
   enum class Verdict : std::uint8_t {
     granted,
-    denied,  ///< somebody else has it
-    queued,  ///< somebody else has it; once the server has given it to us it says so. A Question with when_given only
-    grace,  ///< the server takes reclaims only, or of a reclaim: it takes them no more
+    denied,  ///< another owner holds it
+    /// The lock is held by another owner; the server will call back when it has granted the lock to this
+    /// client. Only for a Question with `when_given`.
+    queued,
+    /// The server is in its grace period and accepts reclaims only. As the answer to a reclaim: the period is
+    /// over.
+    grace,
   };
   struct Question {
     security::Caller caller;
     FileHandle file;
     LockRequest lock;
-    bool reclaim = false;  ///< it was held before the server's restart
-    /// To be queued for it, where the server can say when it is given: it calls this, and the question has to be asked
-    /// again. That may get lost. Whatever was queued, and is not wanted any more, has to be cancelled, and then unlocked.
+    bool reclaim = false;  ///< the lock was held before the server's restart
+    /// If set, the request is queued when the lock is taken and the server is able to call back. This
+    /// function is called when the server grants the lock; then the question has to be asked again. The
+    /// server's call may get lost. A queued request that is no longer wanted has to be cancelled and then
+    /// unlocked.
     std::function<void()> when_given = nullptr;
   };
 
@@ -45,19 +53,21 @@ class LockManager {
   LockManager(const LockManager&) = delete;
   LockManager& operator=(const LockManager&) = delete;
 
-  /// Who is in the way of it, if anybody. EAGAIN: the server is in its grace period.
+  /// Returns the holder of a conflicting lock, or none. Fails with EAGAIN while the server is in its grace
+  /// period.
   virtual async::Task<Result<std::optional<LockHolder>>> test(Question question,
                                                               async::TimePoint deadline) = 0;
   virtual async::Task<Result<Verdict>> lock(Question question, async::TimePoint deadline) = 0;
-  /// Of what is queued. What the server had given before that it has given.
+  /// Cancels a queued request. A lock that the server granted before that is held and has to be unlocked.
   virtual async::Task<Status> cancel(Question question, async::TimePoint deadline) = 0;
-  /// granted or grace.
+  /// Returns `granted` or `grace`.
   virtual async::Task<Result<Verdict>> unlock(Question question, async::TimePoint deadline) = 0;
-  /// Nothing is held by this owner on this file any more, as far as is known.
+  /// Called when, as far as is known, the owner holds no lock on the file any more.
   virtual void forget(const FileHandle& file, std::uint64_t owner) = 0;
-  /// A number that each restart of the server changes. An Error: the server does not tell.
+  /// Returns a number that changes with each restart of the server. An Error means that the server does not
+  /// report one.
   virtual async::Task<Result<std::uint32_t>> server_state(async::TimePoint deadline) = 0;
-  /// For people: how locks are done.
+  /// Returns a description, for people, of how locks are implemented.
   [[nodiscard]] virtual std::string how() const = 0;
 };
 

@@ -16,7 +16,7 @@ async::Task<Result<FileRead>> read_opened(Engine& engine, Opened opened, std::sp
     co_return count.error();
   }
   FileRead out{*count, *count < data.size(), std::move(opened.object.attributes)};
-  // Whether there is more behind a full buffer the size says, as it is behind the reading.
+  // If the buffer is full, the file's size after the read tells whether more follows.
   if (!out.eof || !out.attributes) {
     auto now = co_await file.attributes();
     if (now) out.attributes = std::move(*now);

@@ -1,8 +1,10 @@
-// Many files at once: the items of Engine::read_many(), write_many() and stat_many(), and how one of them is done by
-// the ordinary operations, where a version has nothing better (many.cpp), or where a file is not as it should be.
+// Operations on many files at once: the items of Engine::read_many(), write_many() and stat_many(), and the
+// functions that do one item by the ordinary operations. Those are used if a version has nothing better
+// (many.cpp), or if a file turns out to need individual treatment.
 //
-// The items, and what they point to, are the caller's, and must outlive the task. A task that is destroyed ends what
-// it has under way; items that have no result then were not done, or nobody knows.
+// The items, and what they point to, belong to the caller and must outlive the task. If a task is destroyed,
+// its calls that are under way end. Items without a result were then not done, or it is unknown whether they
+// were.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -21,7 +23,7 @@
 
 namespace nfsrdma::engine {
 
-/// Which file it is: a name in a directory, which items may have in common.
+/// The file of an item: a name in a directory. Several items may share the directory.
 struct Named {
   const Spot* directory = nullptr;
   std::string name;
@@ -44,15 +46,15 @@ struct ManyTold {
   std::optional<Result<Attributes>> result = {};
 };
 
-/// So many at most are open, or asked about, beside each other.
+/// The largest number of files that are open, or asked about, at the same time.
 inline constexpr std::size_t kOpenBeside = 16;
 
 class Engine;
 struct Opened;
 
-/// Reads a file that has been opened for that from its beginning, and closes it.
+/// Reads a file from its beginning and closes it. `opened` is open for reading.
 async::Task<Result<FileRead>> read_opened(Engine& engine, Opened opened, std::span<std::byte> data);
-/// Writes all of one that has been opened, and cut, for that, and closes it.
+/// Writes all of `data` to a file and closes it. `opened` is open for writing, and the file is empty.
 async::Task<Result<FileWritten>> write_opened(Engine& engine, Opened opened, std::span<const std::byte> data);
 
 }  // namespace nfsrdma::engine

@@ -1,12 +1,12 @@
-// What this client does that may change the attributes of files: so that nobody believes in attributes that
-// were asked for before, or meanwhile.
+// Counters of this client's operations that may change the attributes of files. They show whether attributes
+// that were asked for before or during such an operation may be stale.
 //
 //     const std::uint64_t before = modifications.of(file);
-//     … GETATTR …
-//     if (before == modifications.of(file)) …nothing of this client's may have changed them
+//     ... GETATTR ...
+//     if (before == modifications.of(file)) ... no operation of this client can have changed the attributes
 //
-// Files whose handles have the same hash count together: a counter that changes for another file's sake costs
-// one GETATTR. Confined to the loop's thread.
+// Files whose handles have equal hashes share a counter. A change of another file with that hash costs one
+// GETATTR. Confined to the loop's thread.
 #pragma once
 
 #include <array>
@@ -19,10 +19,11 @@
 
 namespace nfsrdma::engine {
 
-/// Whose attributes a call may change: those of regular files, as far as whoever keeps them must know.
+/// The files whose attributes a call may change. Only regular files have to be listed, as far as the holders
+/// of cached attributes must know.
 struct Changes {
-  bool any = false;                   ///< of a file that the call does not tell
-  std::optional<std::size_t> handle;  ///< hashed: of the file with this handle
+  bool any = false;                   ///< some file that cannot be known from the call
+  std::optional<std::size_t> handle;  ///< hash of the handle of the file that the call changes
 };
 inline std::size_t hash_of(const FileHandle& handle) {
   return std::hash<std::string_view>()(handle.chars());
@@ -30,20 +31,21 @@ inline std::size_t hash_of(const FileHandle& handle) {
 
 class Modifications {
  public:
-  /// Changes with each call that may change the file's attributes, when it is begun and when it has ended.
+  /// Returns a counter that increases when a call that may change the file's attributes begins, and again
+  /// when it ends.
   [[nodiscard]] std::uint64_t of(const FileHandle& file) const {
     return noted_.any + noted_.by_hash[place_of(hash_of(file))];
   }
-  /// What of() will be when one such call, begun now, has ended, if there is no other meanwhile: a Scope notes
-  /// twice.
+  /// Returns the value that of() will have after one such call that begins now, if no other overlaps it: a
+  /// Scope counts twice.
   [[nodiscard]] std::uint64_t after_call(const FileHandle& file) const { return of(file) + 2; }
-  /// A call that may change the file's attributes has begun and not ended.
+  /// Returns whether a call that may change the file's attributes is under way.
   [[nodiscard]] bool is_under_way(const FileHandle& file) const {
     return under_way_.any != 0 || under_way_.by_hash[place_of(hash_of(file))] != 0;
   }
 
-  /// A call, from before it is sent: counts at its beginning and at its end, since what was learnt in between
-  /// may be of before.
+  /// Guards a call from before it is sent until it ends, and counts at both times, because attributes that
+  /// were learnt in between may be older than the change.
   class Scope {
    public:
     Scope(Modifications& all, const Changes& changes) : all_(all), changes_(changes) {

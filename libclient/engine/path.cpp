@@ -5,10 +5,10 @@
 
 namespace nfsrdma::engine {
 namespace {
-// No file system has longer names, and no caller PATH_MAX for them.
+// No file system has longer names, and no caller has a longer path than PATH_MAX.
 constexpr std::size_t kMostNameBytes = 4096;
 constexpr std::size_t kMostNames = 4096;
-constexpr int kMostLinks = 40;  // as Linux
+constexpr int kMostLinks = 40;  // the limit of Linux
 
 Error too_long(ErrorKind kind, std::string path, const char* why) {
   return {kind, ENAMETOOLONG, "path", std::move(path), why};
@@ -16,7 +16,8 @@ Error too_long(ErrorKind kind, std::string path, const char* why) {
 
 }  // namespace
 
-/// `stayed`: lowered to how few names `path` had in between.
+/// Adds the components of `text` to `path`. Lowers `stayed` to the smallest number of names that `path` had
+/// meanwhile.
 Status Path::append(Path& path, std::string_view text, std::size_t& stayed) {
   std::vector<std::string>& names = path.names_;
   while (!text.empty()) {
@@ -25,7 +26,7 @@ Status Path::append(Path& path, std::string_view text, std::size_t& stayed) {
     text.remove_prefix(std::min(slash + 1, text.size()));
     if (name.empty() || name == ".") continue;
     if (name == "..") {
-      // Above the server's root there is the root.
+      // The directory above the server's root is the root.
       if (names.empty()) path.above_ += path.begin_ ? 1 : 0;
       if (!names.empty()) names.pop_back();
       stayed = std::min(stayed, names.size());
@@ -83,7 +84,7 @@ Result<std::size_t> Path::substitute(std::size_t index, std::string_view link_te
   Path now;
   std::size_t stayed = 0;
   if (!link_text.starts_with('/')) {
-    // A relative link starts from the directory that it stands in.
+    // A relative link starts from the directory that contains the link.
     now.begin_ = begin_;
     now.above_ = above_;
     now.names_.assign(names_.begin(), names_.begin() + at);

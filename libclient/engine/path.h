@@ -1,6 +1,8 @@
-// A path on the server while it is being resolved: its names, and the substitution of symbolic links.
+// A path on the server while it is being resolved: its names, and the replacement of symbolic links by their
+// targets.
 //
-// "." and ".." are taken out when it is parsed, as in a URL. A plain value; any thread.
+// "." and ".." are removed when the path is parsed, as in a URL. A plain value, which may be used on any
+// thread.
 #pragma once
 
 #include <string>
@@ -14,27 +16,29 @@ namespace nfsrdma::engine {
 
 class Path {
  public:
-  /// `text` is absolute or is taken as such. An Error (ENAMETOOLONG) where the protocol could not carry it.
+  /// Parses a path from the server's root; a leading slash is optional. Fails with ENAMETOOLONG if the
+  /// protocol could not carry the path.
   static Result<Path> parse(std::string_view text);
-  /// The same, but a relative one leads on from `directory`.
+  /// Parses a path as parse() does, but a relative one begins at `directory`.
   static Result<Path> parse_at(const FileHandle& directory, std::string_view text);
 
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
-  /// It leads to where it begins.
+  /// Returns whether the path has no names, so that it denotes the directory where it begins.
   [[nodiscard]] bool is_begin() const { return names_.empty(); }
   [[nodiscard]] const std::string& last() const { return names_.back(); }
   /// The path without its last name.
   [[nodiscard]] Path parent() const;
-  /// For messages.
+  /// Returns the path as text, for messages.
   [[nodiscard]] std::string text() const;
 
-  /// Where its first `count` names lead to, where all of them do, and the directory that the last is in.
+  /// Three Spots: that of the first `count` names, that of the whole path, and that of the directory which
+  /// contains the last name.
   [[nodiscard]] Spot spot(std::size_t count) const;
   [[nodiscard]] Spot spot() const { return spot(names_.size()); }
   [[nodiscard]] Spot directory() const { return spot(names_.size() - 1); }
 
-  /// A path that began at a handle leads out of it ("../x"): its names begin so many directories above. Who
-  /// has found the one above says so by rise().
+  /// Returns how many directories above its beginning the names start, for a path that begins at a handle and
+  /// leads out of it ("../x"). After each lookup of a parent the caller reports it by rise().
   [[nodiscard]] std::size_t above() const { return above_; }
   [[nodiscard]] const std::optional<FileHandle>& begin() const { return begin_; }
   void rise(const FileHandle& parent) {
@@ -42,8 +46,8 @@ class Path {
     --above_;
   }
 
-  /// The name at `index` is a symbolic link with this text: it is replaced by what it points to. Gives how
-  /// many of the names before it have stayed. An Error (ELOOP) after forty of them.
+  /// Replaces the name at `index`, which is a symbolic link with this text, by the target of the link.
+  /// Returns how many of the names in front of it have stayed. Fails with ELOOP after forty links.
   Result<std::size_t> substitute(std::size_t index, std::string_view link_text);
 
  private:

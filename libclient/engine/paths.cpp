@@ -5,7 +5,7 @@
 namespace nfsrdma::engine {
 namespace {
 
-/// Whether it says that a symbolic link may be in the way.
+/// Returns whether the error may mean that a name on the path is a symbolic link.
 bool may_be_link(const Error& error) {
   return error.kind() == ErrorKind::server &&
          (error.errno_value() == ENOTDIR || error.errno_value() == ELOOP);
@@ -15,7 +15,7 @@ Error refused(int code, const char* what, const Path& path, const char* why) {
   return {ErrorKind::server, code, what, path.text(), why};
 }
 
-/// Of an operation that went well on the link itself.
+/// Returns the error for an operation that has succeeded on a symbolic link instead of its target.
 Error is_link(const char* what, const Path& path) {
   return refused(ELOOP, what, path, "this is a symbolic link");
 }
@@ -24,7 +24,7 @@ const char* name_of(Engine::Removed what) {
   return what == Engine::Removed::directory ? "rmdir" : "remove";
 }
 
-/// What was made or changed is of no interest to whoever gave its path.
+/// Discards the value of a result, because callers of Paths only need the status.
 template <class T>
 async::Task<Status> without_value(async::Task<Result<T>> task) {
   auto result = co_await std::move(task);
@@ -38,7 +38,8 @@ constexpr const char* kBegin = "the directory where the path begins cannot be ma
 
 // ---- symbolic links ----
 
-/// Finds the directory where a path begins that leads out of the one where it began.
+/// Replaces the beginning of a path that leads out of it ("../x") by the directory above, as often as
+/// necessary.
 async::Task<Status> Paths::rise(Path& path) {
   while (path.above() != 0) {
     auto above = co_await engine_.parent(caller_, *path.begin());
@@ -47,7 +48,7 @@ async::Task<Status> Paths::rise(Path& path) {
       continue;
     }
     if (above.error().errno_value() != ENOENT) co_return above.error();
-    path.rise(*path.begin());  // there is none above the server's root
+    path.rise(*path.begin());  // no directory is above the server's root
   }
   co_return Status();
 }
@@ -66,7 +67,7 @@ async::Task<Result<bool>> Paths::replace_links(Path& path, bool last) {
       continue;
     }
     const Error& why = text.error();
-    // Nothing at the end of the path: nothing to follow. Whoever asked will see, or make it.
+    // The last name does not exist, so it is no link. The operation itself reports that, or creates it.
     if (why.errno_value() == ENOENT && at + 1 == path.names().size()) break;
     if (why.errno_value() != EINVAL) co_return why;
     ++at;
@@ -170,7 +171,7 @@ async::Task<Status> Paths::make_node(Path path, FileType type, Engine::Device de
   });
 }
 
-/// A server may remove either kind (RFC 8881 18.25); the caller said which.
+/// Checks the kind before removing the name, because a server may remove either kind (RFC 8881 18.25).
 async::Task<Status> Paths::remove_once(const Path& path, Engine::Removed what) {
   const char* operation = name_of(what);
   auto found = co_await engine_.find(caller_, path.spot());
@@ -217,7 +218,7 @@ async::Task<Status> Paths::set_attributes(Path path, SetAttributes changes, bool
 
 async::Task<Result<Opened>> Paths::open_once(const Path& path, Access access,
                                              std::optional<Engine::Creation> creation) {
-  // Its caller may have asked for that, or a link have led there.
+  // The caller may have asked for a directory, or a symbolic link may have led to one.
   if (path.is_begin()) co_return refused(EISDIR, "open", path, "this is a directory");
   co_return co_await engine_.open_at(caller_, path.directory(), path.last(), access, creation);
 }

@@ -1,19 +1,20 @@
-// A READ that costs little: while all goes well no coroutine runs for it, and nothing is allocated.
+// A READ on the fast path: in the normal case it runs no coroutine and allocates nothing.
 //
-//     class Mine final : public engine::QuickRead { … };
+//     class Mine final : public engine::QuickRead { ... };
 //     mine.data = buffer;
 //     mine.offset = 0;
 //     if (!file.start(mine)) co_await file.read(buffer, 0);      // not now, or not here
 //
-// The engine has it from ServerFile::start(), if that says true, until it calls ended() or goes_on(), once, or until its
-// owner calls drop(). Meanwhile the owner keeps it where it is, and holds on to the file. It may be destroyed, started
-// again, or the file be let go of, inside ended() and goes_on(). Either may be called from inside start().
+// Ownership. ServerFile::start() hands the object to the engine if it returns true. The engine has it until
+// it calls either ended() or goes_on(), once, or until the owner calls drop(). Meanwhile the owner must
+// neither move the object nor release the file. Inside ended() and goes_on() the object may be destroyed or
+// started again, and the file may be released. Both may be called from inside start().
 //
-// For whoever is a coroutine already there is QuickWait, which also reads by the ordinary way where it must:
+// A coroutine uses QuickWait, which also falls back to the ordinary read() if it has to:
 //
 //     auto quick = co_await engine::QuickWait(file, data, offset);
-//     if (quick.rest) … co_await std::move(*quick.rest) …
-//     else … quick.count …
+//     if (quick.rest) ... co_await std::move(*quick.rest) ...
+//     else ... quick.count ...
 //
 // Confined to the loop's thread.
 #pragma once
@@ -41,20 +42,22 @@ class QuickRead {
   std::span<std::byte> data;
   std::uint64_t offset = 0;
 
-  /// As many bytes have been read as were asked for, or all up to the end of the file.
+  /// Called when all bytes up to the end of the range, or up to the end of the file, have been read.
   virtual void ended(std::size_t count) = 0;
-  /// Something is not as usual. What is left to do, and how it ends, is this task's, which is to be run.
+  /// Called when the READ has left the fast path. The caller is to run `rest`, which does what is left to do
+  /// and returns the result.
   virtual void goes_on(async::Task<Result<std::size_t>> rest) = 0;
 
   [[nodiscard]] bool is_under_way() const { return under_way_ != nullptr; }
-  /// Ends it without a word. When this returns its memory is out of the server's reach.
+  /// Abandons the READ; neither ended() nor goes_on() is called. When this returns, the server can no longer
+  /// write into `data`.
   void drop() {
     if (under_way_ != nullptr) std::exchange(under_way_, nullptr)->drop();
   }
 
   // ---- for engines ----
 
-  /// What an engine has of one.
+  /// The engine's side of a READ that is under way.
   class UnderWay {
    public:
     virtual void drop() = 0;
@@ -69,7 +72,8 @@ class QuickRead {
   UnderWay* under_way_ = nullptr;
 };
 
-/// Awaits one, of a ServerFile or whatever else has start() and read(). Destroyed while it waits, it is dropped.
+/// Awaits a QuickRead of a ServerFile, or of another class with start() and read(). If it is destroyed while
+/// it waits, the READ is dropped.
 template <class File>
 class QuickWait final : private QuickRead {
  public:
@@ -78,7 +82,7 @@ class QuickWait final : private QuickRead {
   QuickWait& operator=(const QuickWait&) = delete;
   ~QuickWait() override { drop(); }
 
-  /// How many bytes it brought, or what is left to do for that.
+  /// The number of bytes that were read, or the task that does the rest.
   struct Outcome {
     std::size_t count = 0;
     std::optional<async::Task<Result<std::size_t>>> rest;
@@ -86,7 +90,7 @@ class QuickWait final : private QuickRead {
 
   bool await_ready() const noexcept { return false; }
   bool await_suspend(std::coroutine_handle<> waiting) {
-    // It may go on, or end, from inside start(): then nobody is to be resumed.
+    // The READ may end or leave the fast path inside start(); the coroutine must not be suspended then.
     if (!file_.start(*this)) outcome_.rest.emplace(file_.read(data, offset));
     if (is_over()) return false;
     waiting_ = waiting;

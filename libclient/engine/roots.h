@@ -1,8 +1,8 @@
-// Where the names of a server begin, for the versions of NFS that have a MOUNT protocol beside them (RFC 1813
-// appendix I): each export has a root handle, which is had by its path.
+// The root handles of a server's exports, for the versions of NFS that use a separate MOUNT protocol (RFC
+// 1813 appendix I). The path of an export leads to its root handle.
 //
-// Confined to the loop's thread. Arguments are taken by value: a task may outlive what it was called with, but not
-// the Roots.
+// Confined to the loop's thread. Arguments are taken by value, because a task may outlive the objects that it
+// was called with. The Roots have to outlive their tasks.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@
 namespace nfsrdma::engine {
 
 struct Root {
-  /// Of no octets: the names are those of directories above exports, and lead to none.
+  /// Empty if the names are directories above exports and no export contains them.
   FileHandle handle;
-  std::size_t names = 0;  ///< how many of the names lead to it
+  std::size_t names = 0;  ///< how many of the names lead to the export
 };
 
 class Roots {
@@ -28,11 +28,11 @@ class Roots {
   Roots(const Roots&) = delete;
   Roots& operator=(const Roots&) = delete;
 
-  /// The export that the path with these names is on: the deepest one of those that lead there.
+  /// Returns the export that contains the path with these names: the deepest one of those that do.
   virtual async::Task<Result<Root>> find(std::vector<std::string> names) = 0;
-  /// The names that lead on from there towards exports, where they are not below one.
+  /// Returns the names that lead from this directory towards exports, if it is not inside one.
   virtual async::Task<Result<std::vector<std::string>>> towards_exports(std::vector<std::string> names) = 0;
-  /// The server does not know the handle any more, which was given for these names.
+  /// Called when the server has answered that the handle, which find() returned, is stale.
   virtual void forget(const FileHandle& root) = 0;
 };
 

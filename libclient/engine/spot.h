@@ -1,8 +1,8 @@
-// Where on a server an operation applies: an object's handle, or the names that lead to the object from
-// another one or from the server's root. An engine walks the names in the same request as the operation where
+// The object on a server that an operation applies to: a handle, or names that lead to the object from a
+// handle or from the server's root. An engine walks the names in the request that carries the operation, if
 // its version can.
 //
-// A plain value; any thread.
+// A plain value, which may be used on any thread.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace nfsrdma::engine {
 
-/// 32 octets in NFSv2, at most 64 in NFSv3, at most 128 in NFSv4.
+/// A file handle: 32 octets in NFSv2, at most 64 in NFSv3, at most 128 in NFSv4.
 using FileHandle = xdr::ShortOpaque<128>;
 
 struct Spot {
@@ -23,20 +23,21 @@ struct Spot {
   Spot(const FileHandle& handle) : from(handle) {}  // NOLINT: whoever has a handle is at a spot
   Spot(std::optional<FileHandle> begin, std::vector<std::string> way) : from(begin), names(std::move(way)) {}
 
-  /// None: the server's root.
+  /// The object where the names begin; no value means the server's root.
   std::optional<FileHandle> from;
-  /// Single components, neither "." nor "..". One that is a symbolic link is not followed: ENOTDIR or ELOOP.
+  /// Single components, neither "." nor "..". A symbolic link among them is not followed: the operation fails
+  /// with ENOTDIR or ELOOP.
   std::vector<std::string> names;
 
   [[nodiscard]] bool is_handle() const { return from && names.empty(); }
-  /// For messages: a path, absolute where it begins at the root; empty for a handle alone.
+  /// Returns the path for messages: absolute if it begins at the root; empty for a handle alone.
   [[nodiscard]] std::string text() const {
     if (names.empty()) return from ? "" : "/";
     std::string out;
     for (const std::string& name : names) out += out.empty() && from ? name : "/" + name;
     return out;
   }
-  /// The same for the name in the directory at this spot.
+  /// Returns the path of `name` in the directory at this spot, for messages.
   [[nodiscard]] std::string text(const std::string& name) const {
     if (name.empty()) return text();
     std::string out = text();
@@ -45,11 +46,11 @@ struct Spot {
   }
 };
 
-/// Where an object was found.
+/// The place where an object was found.
 struct Place {
   FileHandle directory;
   std::string name;
-  /// It has just been looked up: what it leads to need not be looked at again.
+  /// The name has just been looked up, so the server need not check again where it leads.
   bool fresh = false;
 };
 

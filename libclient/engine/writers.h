@@ -1,7 +1,8 @@
-// Who keeps data of files that the server does not have yet, behind the close(2) of whoever wrote it.
+// The interface of a layer that keeps data of a file after the close(2) of its writer has returned, before
+// the server has that data.
 //
-// A server that has promised to let nobody else see a file (a write delegation, RFC 8881 10.4) takes that back when
-// somebody wants to see it: then the data is to be written out first. Confined to the loop's thread.
+// A write delegation (RFC 8881 10.4) allows this. The server recalls the delegation when another client wants
+// to see the file; then the engine has the data written out first. Confined to the loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,9 @@ namespace nfsrdma::engine {
 class Writers {
  public:
   virtual ~Writers() = default;
-  /// Lets go of `until` when the server has what there is of the file now, or will not have it.
+  /// Writes out the data of the file. Releases `until` when the server has all of it, or will not get it.
   virtual void write_out(const FileHandle& file, std::shared_ptr<void> until) = 0;
-  /// How large the file is, if the server has all that there is of it, and that is known for sure.
+  /// Returns the size of the file if the server has all of its data and the size is certain; otherwise none.
   [[nodiscard]] virtual std::optional<std::uint64_t> written_size(const FileHandle& file) const = 0;
 };
 
