@@ -1,17 +1,23 @@
-// The names of one file, as far as this mount takes them away, hides them, or believes in them.
+// The names of one file: which of them this mount is removing, has hidden, or still considers valid.
 //
 // Rules:
-//   May a name be taken from it?  Not while an open of it is under way (is_being_opened()), nor may an open begin while a
-//                                 name is being taken (is_being_left()): an open that began behind a removal's question
-//                                 whether anybody has the file would be left with a file that is gone.
-//   Does it keep another name?    The server's link count says so, unless somebody of this mount took a name from it since
-//                                 the server was asked, or takes one now (counts_links()).
-//   Which names are hidden?       Those that Removal has given it because it was removed while open, until its last close,
-//                                 or until somebody renames one of them.
-//   Does the name that it was found by lead here?  For as long as believe() said, unless an open by that name was refused.
-//   May a thread open it without asking that?      The one that was refused, once, unless a LOOKUP of the file came first.
+//   May a name be taken from it?      Not while an open of it is under way (is_being_opened()). Conversely no
+//                                     open may begin while a name is being taken (is_being_left()): an open
+//                                     that began after a removal had checked that no program has the file
+//                                     open would be left with a file that is gone.
+//   Does it keep another name?        The server's link count says so, unless another task of this mount took
+//                                     a name from it since the server was asked, or takes one now
+//                                     (counts_links()).
+//   Which names are hidden?           The names that Removal has given it because it was removed while open.
+//                                     They stay hidden until its last close, or until a program renames one
+//                                     of them.
+//   Does the name that it was found   For as long as believe() said, unless an open by that name was refused.
+//   by still lead here?
+//   May a thread open it without a    The thread whose open was refused may, once, unless a LOOKUP of the
+//   check of the name?                file came first.
 //
-// Where it was found stands in the Inode (Inodes::place). A plain container, confined to the loop's thread.
+// The place where it was found is in the Inode (Inodes::place). A plain container, confined to the loop's
+// thread.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +31,9 @@
 
 namespace nfsrdma::fs {
 
-/// A name to remove when the last open file is closed, since the file was removed while open (a "silly rename"): by the
-/// rights of who removed it, since he may write the directory.
+/// A name that is removed when the last open file is closed, because the file was removed while open (a
+/// "silly rename"). It is removed with the rights of the user who removed the file, since that user may write
+/// the directory.
 struct HiddenName {
   engine::FileHandle directory;
   std::string name;
@@ -36,9 +43,10 @@ struct HiddenName {
 
 class FileNames {
  public:
-  static constexpr std::size_t kMostExcused = 64;  ///< most of them walk the path again and never come back
+  /// Most of these threads walk the path again and never use the excuse.
+  static constexpr std::size_t kMostExcused = 64;
 
-  /// `settled`: notified when the last open, or the last task that takes a name, has come to its end.
+  /// `settled` is notified when the last open, or the last task that takes a name, has ended.
   explicit FileNames(async::Event& settled) : settled_(settled) {}
 
   // ---- opens, and tasks that take names: both count while their guards live ----
@@ -46,10 +54,12 @@ class FileNames {
   [[nodiscard]] async::Counted leaving() { return {leaving_, settled_}; }
   [[nodiscard]] bool is_being_opened() const { return opening_ != 0; }
   [[nodiscard]] bool is_being_left() const { return leaving_ != 0; }
-  /// This mount took a name from it, or tried to. `when`, `as_of`: Freshness::count().
+  /// Called when this mount took a name from the file, or tried to. `when` and `as_of` are readings of
+  /// Freshness::count().
   void lost_one(std::uint64_t when) { lost_ = when; }
   [[nodiscard]] std::uint64_t lost() const { return lost_; }
-  /// For the only task that takes a name now: whether a link count that was asked for `as_of` is not older than a loss.
+  /// Called by a task that takes a name. Returns true if a link count that was asked for at `as_of` is valid:
+  /// no other task takes a name now, and none has since `as_of`.
   [[nodiscard]] bool counts_links(std::uint64_t as_of) const { return leaving_ == 1 && lost_ <= as_of; }
 
   // ---- hidden names ----
@@ -63,8 +73,8 @@ class FileNames {
   [[nodiscard]] bool is_hidden_at(const engine::FileHandle& directory, const std::string& name) const {
     return std::ranges::any_of(hidden_, [&](const HiddenName& one) { return is_at(one, directory, name); });
   }
-  /// A rename has given a hidden file a name again, so the file stays after its close. Unless `sure` the hidden name may
-  /// still exist.
+  /// Called when a rename has given a hidden file a regular name again, so that the file stays after its
+  /// close. Unless `sure` the hidden name may still exist.
   void unhide(const engine::FileHandle& directory, const std::string& name, bool sure) {
     const auto found =
         std::ranges::find_if(hidden_, [&](const HiddenName& one) { return is_at(one, directory, name); });
@@ -74,20 +84,20 @@ class FileNames {
   }
 
   // ---- the name that it was found by ----
-  /// On a mount for several users, where the kernel believes none.
+  /// Used on a mount for several users, where the kernel caches no names: the name is valid until this time.
   void believe(async::TimePoint until) { until_ = until; }
   void believe_less(async::Clock::duration time) { until_ -= time; }
   void doubt() { until_ = {}; }
   [[nodiscard]] bool is_believed(async::TimePoint now) const { return now < until_; }
-  /// A LOOKUP has found it.
+  /// Called when a LOOKUP has found the file.
   void found() { excused_.clear(); }
-  /// The thread's open() was refused because the name leads elsewhere.
+  /// Called when the thread's open() was refused because the name leads elsewhere.
   void refused(std::uint32_t thread) {
     if (excused_.size() >= kMostExcused) excused_.erase(excused_.begin());
     excused_.push_back(thread);
     doubt();
   }
-  /// Whether the thread opens again what it was refused, once: it does not open it by name.
+  /// Returns true, once, if the thread repeats an open that was refused: the name is not checked then.
   [[nodiscard]] bool is_second_try(std::uint32_t thread) { return std::erase(excused_, thread) != 0; }
 
  private:

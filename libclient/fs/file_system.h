@@ -1,55 +1,61 @@
-// A mounted file system: what a kernel's requests become for a protocol's engine (engine/engine.h).
+// A mounted file system: translates the kernel's requests into operations of a protocol's engine
+// (engine/engine.h).
 //
-// Inodes are numbers (inodes.h); every operation names the caller whose rights count. Each is one round trip
-// where the server lets it be. What it takes beside that are parts of their own, which FileSystem owns:
-//   Freshness    freshness.h     what is known of attributes, and for how long
-//   WriteBehind  write_behind.h  writes that are answered before they are on the server
-//   ReadWindow   read_window.h   how much is read ahead, of each and of all open files
-//   Removal      removal.h       names that are taken from files which are open here
-//   DeferredCloses deferred_closes.h  files whose close(2) returned before their data was safe
-//   LookupsAhead lookups_ahead.h names that are found in pages of directories which are there
-//   DirectoryPages directory_pages.h how much memory open directories hold, of each user and of all
+// The kernel names an object by its inode number (inodes.h), and every operation carries the caller whose
+// rights count. Each operation is one round trip if the server permits that. FileSystem owns these parts,
+// which do the rest:
+//   Freshness       freshness.h        known attributes, and how long each is valid
+//   WriteBehind     write_behind.h     writes that are answered before they are on the server
+//   ReadWindow      read_window.h      the amount of read-ahead, for each open file and for all
+//   Removal         removal.h          removal and renaming of files that are open here
+//   DeferredCloses  deferred_closes.h  files whose close(2) returned before their data was safe
+//   LookupsAhead    lookups_ahead.h    lookups that are answered from directory pages in memory
+//   DirectoryPages  directory_pages.h  limits of the memory of open directories, per user and for all users
 //
-// Consistency is close-to-open, as with every NFS client. open() brings the change attribute; where it is
-// another than that of what the kernel has cached, the kernel is told to drop it. close() and fsync() end
-// when the data is on the server's disk. In between attributes and names are believed for a while. A file
-// that has a delegation is opened and closed without a word to the server, kept open for that behind its
-// last close (Engine::keep_delegated). Where it is one for writing, close() does not wait for the data, which is on
-// its way then: nobody else sees the file before it has been written out (engine/writers.h). It does wait where the
-// file is locked, since a lock stays until the data is written. rename(2) and link(2) save such data first, so that no
-// name outlasts a crash of this client without its data.
+// Consistency is close-to-open, as with every NFS client. open() obtains the change attribute; if it differs
+// from that of the contents which the kernel has cached, the kernel drops them. close() and fsync() end when
+// the data is on the server's disk. In between, attributes and names are valid for a while (CacheOptions). A
+// file with a delegation is opened and closed without a call to the server, and stays open for that after its
+// last close (Engine::keep_delegated). With a write delegation close() does not wait for the data, which is
+// then on its way: no other client sees the file before it has been written out (engine/writers.h). close()
+// does wait if the file is locked, because a lock must be held until the data is written. rename(2) and
+// link(2) first save such data, so that no name survives a crash of this client without its data.
 //
-// Whatever has to see earlier writes waits for those that were answered when it began: reading, locks, setting
-// attributes and the like. Whoever only asks for attributes need not. Before a lock is taken, changed or given back,
-// before lseek(2) looks for data, and before the server copies from the file, the kernel is asked for what programs have
-// stored in mappings, too. Behind a lock that was granted the kernel's pages go, and it learns the size that the file has
-// then: others may have written under theirs, and a mapping ends where the kernel believes that the file does.
+// Operations that have to see earlier writes (reads, locks, changes of attributes and the like) wait for the
+// writes that were answered when the operation began. A request for attributes alone does not wait for all of
+// them. Before a lock is taken, changed or released, before lseek(2) looks for data, and before the server
+// copies from the file, the kernel is also asked to write back what programs have stored in mappings. After a
+// lock is granted the kernel's pages of the file are dropped, and the kernel is notified of the file's size:
+// other clients may have written while they held their locks, and a mapping ends where the kernel believes
+// that the file ends.
 //
-// The kernel keeps pages of what it reads and writes, in places where it believes them to belong. A file that
-// is open for appending only has none (OpenHandle::uncached); one that is open for reading, too, has, and they
-// are dropped where the kernel was wrong about the end. They also are where data was lost, and where O_DIRECT
-// passed them by.
+// The kernel caches pages of what it reads and writes, at the offsets where it believes them to be. A file
+// that is open for appending only gets no pages (OpenHandle::uncached). A file that is also open for reading
+// does; its pages are dropped if the kernel was wrong about the end of the file. Pages are also dropped if
+// data was lost, and if an O_DIRECT write bypassed pages that were being read.
 //
-// The kernel opens files by number, on the strength of a name that it may have believed for a while. An inode
-// remembers the place that it was found in, and the server looks the name up again while it opens the file:
-// if it leads elsewhere, open() is refused with ESTALE, upon which Linux walks the path again without belief
-// in its cache. It then looks the name up. Since a file can also be opened without its name (/proc/self/fd,
-// open_by_handle_at), the same thread's next open() passes if no LOOKUP came before it. A file with several
-// names is checked by the one that it was found by last.
+// The kernel opens files by number, relying on a name that it may have cached for a while. So an inode
+// remembers the directory and name by which it was found, and the server looks the name up again while it
+// opens the file. If the name leads elsewhere, open() fails with ESTALE, and Linux then walks the path again
+// without its cache, by LOOKUPs. A file can also be opened without its name (/proc/self/fd,
+// open_by_handle_at): for this reason the next open() by the refused thread succeeds without the check,
+// unless a LOOKUP has found the file in between. A file with several names is checked by the one that it was
+// found by last.
 //
-// On a mount for several users (CacheOptions::several_users) the kernel judges nobody, neither by mode bits nor by the
-// names that it has cached: names are given to it for no time, so that it asks for each name of a path in the name of the
-// one who walks it. The server judges him, by LOOKUP. What it has granted is remembered for a while (search_rights.h), and
-// names and attributes that are known are then given without asking it again. Whoever opens a file is judged by the
-// server's OPEN; where servers let a file be read by who may only run it, ACCESS tells the two apart.
+// On a mount for several users (CacheOptions::several_users) the kernel checks no rights, neither by mode
+// bits nor by the names in its cache: names are given to it with a validity of zero, so that it looks up each
+// name of a path on behalf of the user who walks it. The server checks that user's rights, by LOOKUP. What it
+// grants is remembered for a while (search_rights.h), and meanwhile known names and attributes are returned
+// without asking it again. The rights of a user who opens a file are checked by the server's OPEN. Because
+// servers let a user who may only execute a file read it, ACCESS distinguishes the two rights.
 //
-// A small file that is opened for reading is read at the same time (Engine::read_early). The kernel gets these bytes
-// where OPEN finds the file in the state that they are of.
+// A small file that is opened for reading is read at the same time (Engine::read_early). The kernel gets
+// these bytes if OPEN finds the file in the state that they belong to.
 //
-// Directories are read by pages, which the kernel takes in small pieces. What a page tells of an entry is
-// given out for the time that is left of it, and not at all where this mount has changed the name or the
-// attributes since: then the entry comes without, and is looked up. Names that this mount has removed since
-// are left out.
+// Directories are read by pages, from which the kernel takes a few entries at a time. Attributes and names
+// from a page are given out with the validity that remains since the page was read. If this mount has changed
+// the name or the attributes since then, the entry is given without attributes, and the kernel looks it up.
+// Names that this mount has removed since then are left out.
 //
 // Confined to the loop's thread. Tasks may not outlive the FileSystem.
 #pragma once
@@ -83,40 +89,42 @@
 namespace nfsrdma::fs {
 
 struct Entry {
-  std::uint64_t inode = 0;  ///< 0: there is no such name, which may be believed for `name_valid`
+  std::uint64_t inode = 0;  ///< 0: there is no such name; that answer is valid for `name_valid`
   Attributes attributes;
   Seconds attributes_valid{0}, name_valid{0};
 };
 
 struct OpenedFile {
   std::shared_ptr<OpenHandle> handle;
-  bool keep_cache = false;  ///< what the kernel has cached of it is still so
-  /// Nor need the kernel drop the attributes that it was told: they are those of the file as it is.
+  bool keep_cache = false;  ///< the kernel's cached pages of the file are still valid
+  /// The attributes that the kernel has cached are still valid, too.
   bool keep_attributes = false;
   Entry entry;  ///< create() only
 };
 
-/// An Error of this layer's own: no server said so.
+/// Returns an Error of this layer itself, as opposed to one that the server returned.
 Error refusal(int code, const char* operation, const std::string& name, const char* why);
 
 class FileSystem : private engine::Writers {
  public:
-  /// `root`: the directory that is mounted.
+  /// `root` is the directory that is mounted.
   FileSystem(std::shared_ptr<Engine> engine, CacheOptions options, const Object& root);
   ~FileSystem() override;
   FileSystem(const FileSystem&) = delete;
   FileSystem& operator=(const FileSystem&) = delete;
 
-  /// Also of "." and "..", by which the kernel finds what it has forgotten (open_by_handle_at(2)): the inode
-  /// itself, as long as its number is remembered, and the directory above it. Their names are not believed.
+  /// Looks a name up. "." and ".." are allowed, because the kernel uses them to find inodes that it has
+  /// forgotten (open_by_handle_at(2)): "." is the inode itself, as long as its number is remembered, and ".."
+  /// is the directory above it. The kernel must not cache these two names.
   async::Task<Result<Entry>> lookup(Caller caller, std::uint64_t directory, std::string name);
   void forget(std::uint64_t inode, std::uint64_t lookups);
-  /// Where the name stands below the root ("a/b/name"), if somebody has found something there which the kernel may know.
+  /// Returns the path of the name below the root ("a/b/name"), if an object was found there that the kernel
+  /// may know.
   [[nodiscard]] std::optional<std::string> known_path(std::uint64_t directory, const std::string& name) const;
   async::Task<Result<Attributed>> attributes(Caller caller, std::uint64_t inode);
   async::Task<Result<Attributed>> set_attributes(Caller caller, std::uint64_t inode, SetAttributes changes,
                                                  std::shared_ptr<OpenHandle> file);
-  /// `mode`: of access(2). EACCES if not all of it is granted.
+  /// `mode` is that of access(2). Fails with EACCES unless all of it is granted.
   async::Task<Status> access(Caller caller, std::uint64_t inode, unsigned mode);
   async::Task<Result<std::string>> read_link(Caller caller, std::uint64_t inode);
   async::Task<Result<Entry>> make_directory(Caller caller, std::uint64_t directory, std::string name,
@@ -134,75 +142,82 @@ class FileSystem : private engine::Writers {
   async::Task<Result<Space>> space(Caller caller, std::uint64_t inode);
 
   // ---- directories ----
-  /// The directory, for list(). It may be dropped at any time. `flags`: those of open(2). With O_DIRECTORY,
-  /// as opendir(3) has it, the first page is read at once, and so it is found out here whether the directory
-  /// is still there.
+  /// Returns the directory for list(). The handle may be dropped at any time. `flags` are those of open(2).
+  /// With O_DIRECTORY, which opendir(3) sets, the first page is read at once; this also shows whether the
+  /// directory still exists.
   async::Task<Result<std::shared_ptr<DirectoryHandle>>> open_directory(Caller caller, std::uint64_t inode,
                                                                        int flags);
-  /// The names behind `cookie` (0: the first), as many as the server gives at once; none: the end. The handle keeps the
-  /// page until it is listed again, or until the page has to make room for others (directory_pages.h).
+  /// Returns the names behind `cookie` (0: from the first), as many as the server sends at once; none at the
+  /// end. The handle keeps the page until the next one is read, or until the page has to make room for others
+  /// (directory_pages.h).
   async::Task<Result<ListedNames>> list(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie);
-  /// This mount has removed it since it was listed.
+  /// Returns whether this mount has removed the name since it was listed.
   [[nodiscard]] static bool is_gone(const DirectoryHandle& directory, const Listed& listed);
-  /// What lookup() would have given, and counts as one: the next lookup() asks the server. Inode 0: that is to
-  /// be asked for.
+  /// Returns the entry that lookup() would return, and counts as a lookup of it: the next lookup() of the
+  /// name asks the server. If the inode is 0 the name has to be looked up.
   Entry entry_of(const DirectoryHandle& directory, const Listed& listed);
-  /// What is known of it without that: type and number.
+  /// Returns what is known of an entry without a lookup: type and number.
   [[nodiscard]] Attributes brief_of(const Listed& listed);
-  /// st_ino of "." and "..".
+  /// The st_ino of "." and "..".
   struct Dots {
     std::uint64_t self = 0, parent = 0;
   };
   async::Task<Dots> dots(std::shared_ptr<DirectoryHandle> directory);
 
   // ---- files ----
-  /// In the flags of open(2): for execve(2) (FMODE_EXEC of Linux, which FUSE hands on).
+  /// The flag of open(2) that marks an open for execve(2) (FMODE_EXEC of Linux, which FUSE passes on).
   static constexpr int kForExecution = 0x20;
-  /// `flags`: those of open(2). `thread`: who asks, as the kernel numbers them.
+  /// `flags` are those of open(2). `thread` is the kernel's number of the thread that opens the file.
   async::Task<Result<OpenedFile>> open(Caller caller, std::uint64_t inode, int flags,
                                        std::uint32_t thread = 0);
   async::Task<Result<OpenedFile>> create(Caller caller, std::uint64_t directory, std::string name,
                                          std::uint32_t mode, int flags);
   async::Task<Result<ReadData>> read(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
                                      std::size_t size);
-  /// Whether read() would be one READ of the server's and nothing else: no write is under way, nothing of it is here, and
-  /// nothing is to be read ahead. Then the caller may make it himself (ServerFile::start()); end_plain_read() follows in any
-  /// case, before the file is let go of. `got`: the bytes that it brought, 0 if it failed; none if it was not started.
+  /// Returns true if read() would be exactly one READ to the server: no write is under way, none of the bytes
+  /// are here, and nothing is to be read ahead. The caller may then make the READ itself
+  /// (ServerFile::start()). After true end_plain_read() must follow before the file is released. `got` is the
+  /// number of bytes that were read, 0 if the READ failed, and none if it was not started.
   [[nodiscard]] bool begin_plain_read(OpenHandle& file, std::uint64_t offset, std::size_t size);
   void end_plain_read(OpenHandle& file, std::optional<std::size_t> got);
-  /// Called when a read of the kernel's met the end of the file at `end`: the kernel may cut its i_size to that.
+  /// Called when a read by the kernel met the end of the file at `end`: the kernel may cut its i_size to
+  /// that.
   static void has_ended(OpenHandle& file, std::uint64_t end) { file.inode().pages.may_end_at(end); }
-  /// `flags` of a page that the kernel writes back. A descriptor that writes has O_WRONLY or O_RDWR.
+  /// The `flags` of a page that the kernel writes back. A descriptor that may write has O_WRONLY or O_RDWR
+  /// instead.
   static constexpr int kWrittenBack = 0;
-  /// `memory` holds what `data` points to. `flags`: those of the descriptor now (F_SETFL may have changed
-  /// them); none: as it was opened. With O_APPEND `offset` is where the kernel believes the end to be.
+  /// `memory` holds what `data` points to. `flags` are those of the descriptor at the moment (F_SETFL may
+  /// have changed them); none: those of the open(2). With O_APPEND `offset` is where the kernel believes the
+  /// end of the file to be.
   async::Task<Status> write(std::shared_ptr<OpenHandle> file, async::Memory memory,
                             std::span<const std::byte> data, std::uint64_t offset,
                             std::optional<int> flags = std::nullopt);
 
-  // ---- past the kernel, which neither hands the data on nor keeps any of it (file_system_past.cpp) ----
+  // ---- reads and writes that bypass the kernel, which neither passes the data on nor caches it
+  // (file_system_past.cpp) ----
   struct Past {
-    bool ahead = false;    ///< more may be read ahead of it, and it be answered from what was
-    bool gathers = false;  ///< the kernel may keep for itself what programs write (writeback_cache)
+    bool ahead = false;    ///< the read may use read-ahead data, and may read ahead itself
+    bool gathers = false;  ///< the kernel may hold back what programs write (writeback_cache)
   };
-  /// Into `data`, which `memory` holds. Fewer bytes than asked for: the end of the file.
+  /// Reads into `data`, which `memory` holds. Fewer bytes than asked for mean the end of the file.
   async::Task<Result<std::size_t>> read_past(std::shared_ptr<OpenHandle> file, async::Memory memory,
                                              std::span<std::byte> data, std::uint64_t offset, Past how);
-  /// As write(), and gives the offset that it went to.
+  /// Does what write() does, and returns the offset that the data was written to.
   async::Task<Result<std::uint64_t>> write_past(std::shared_ptr<OpenHandle> file, async::Memory memory,
                                                 std::span<const std::byte> data, std::uint64_t offset,
                                                 int flags);
-  /// fsync(2), with what programs have stored in mappings of the file.
+  /// Does what fsync(2) does, including what programs have stored in mappings of the file.
   async::Task<Status> sync_past(std::shared_ptr<OpenHandle> file, Past how);
 
-  /// Whether somebody still waits for the answer: what nobody hears has not been told.
+  /// Returns whether a program still waits for the answer. An error that no program receives does not count
+  /// as reported.
   using Heard = std::function<bool()>;
-  /// close(2): data is on the server, or on its way where the file has a delegation for writing. `lock_owner` lets go
-  /// of its locks, as POSIX has it.
+  /// Handles close(2). Afterwards the data is on the server's disk, or on its way there if the file has a
+  /// write delegation. The locks of `lock_owner` are released, as POSIX demands.
   async::Task<Status> flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner, Heard heard = {});
   async::Task<Status> sync(std::shared_ptr<OpenHandle> file, Heard heard = {});
   async::Task<Status> close(std::shared_ptr<OpenHandle> file);
-  /// Ends when no close() is under way, and no file is kept open for its delegation.
+  /// Ends when no close() is under way and no file is kept open for its delegation.
   async::Task<void> closed();
   async::Task<Result<std::uint64_t>> seek(std::shared_ptr<OpenHandle> file, std::uint64_t offset, int whence);
   async::Task<Status> allocate(std::shared_ptr<OpenHandle> file, int mode, std::uint64_t offset,
@@ -214,11 +229,13 @@ class FileSystem : private engine::Writers {
   // ---- locks ----
   async::Task<Result<std::optional<LockHolder>>> test_lock(std::shared_ptr<OpenHandle> file,
                                                            LockRequest request);
-  /// Without `wait`: EAGAIN if somebody has it. `wait` cancels at any time: EINTR.
+  /// Without `wait`, fails with EAGAIN if another owner has a conflicting lock. With `wait`, waits for the
+  /// lock; `wait` can be cancelled at any time, and the call then fails with EINTR.
   async::Task<Status> lock(std::shared_ptr<OpenHandle> file, LockRequest request,
                            std::shared_ptr<locking::LockWait> wait);
   async::Task<Status> unlock(std::shared_ptr<OpenHandle> file, std::uint64_t owner, LockRange range);
-  /// All that the owner has locked through the file, which the server then knows nothing of any more.
+  /// Releases all locks that the owner has taken through the file. The server then has no state of the owner
+  /// any more.
   async::Task<Status> release_locks(std::shared_ptr<OpenHandle> file, std::uint64_t owner);
 
   // ---- extended attributes: names with "user." ----
@@ -228,25 +245,27 @@ class FileSystem : private engine::Writers {
   async::Task<Status> remove_xattr(Caller caller, std::uint64_t inode, std::string name);
   async::Task<Result<std::vector<std::string>>> list_xattrs(Caller caller, std::uint64_t inode);
 
-  /// `sink`: told of an inode whose attributes are not to be believed any more, though their time has not run
-  /// out.
+  /// `sink` is called with an inode whose cached attributes are no longer valid although their time has not
+  /// run out.
   void on_doubt(std::function<void(std::uint64_t)> sink) { freshness_.on_doubt(std::move(sink)); }
 
-  /// `sink`: ends when the kernel has dropped its pages of the inode from `offset` on (`length` 0: to the
+  /// A task that ends when the kernel has dropped its pages of the inode from `offset` on (`length` 0: to the
   /// end).
   using DropPages =
       std::function<async::Task<void>(std::uint64_t inode, std::uint64_t offset, std::uint64_t length)>;
   void on_stale_pages(DropPages sink) { drop_pages_ = std::move(sink); }
-  /// `sink`: ends when the kernel has begun with all that on_stale_pages() asked for so far, or at the deadline. From then on
-  /// it takes no attributes for new that it had asked for before.
+  /// A task that ends when the kernel has begun all drops that on_stale_pages() requested so far, or at the
+  /// deadline (false). From then on the kernel ignores the answers to GETATTRs that it had sent before.
   using DropsBegun = std::function<async::Task<bool>(async::TimePoint deadline)>;
   void on_drops_begun(DropsBegun sink) { drops_begun_ = std::move(sink); }
-  /// `sink`: ends when the kernel knows that the file reaches to `end`, and that this is its last byte.
+  /// A task that ends when the kernel knows that the file ends at `end`, or behind it, and has `last` as the
+  /// byte before `end`.
   using Lengthen = std::function<async::Task<void>(std::uint64_t inode, std::uint64_t end, std::byte last)>;
   void on_lengthened(Lengthen sink) { lengthen_ = std::move(sink); }
 
-  /// `sink`: told how many bytes should be asked for ahead of one reader, when that has changed by half
-  /// (read_window.h). He need not read that far ahead himself: what is missing of it is read ahead here.
+  /// `sink` is called with the number of bytes that should be requested ahead of one reader, when it has
+  /// changed by half (read_window.h). The kernel need not read that far ahead itself: the rest is read ahead
+  /// here.
   void on_read_window(std::function<void(std::size_t)> sink) { read_window_.on_change(std::move(sink)); }
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
@@ -264,8 +283,8 @@ class FileSystem : private engine::Writers {
                                                        std::string name);
   async::Task<Status> may_read(Caller caller, std::uint64_t id, int flags,
                                const std::optional<Attributes>& told);
-  /// `as_of`: Freshness::count() as it was when the attributes were asked for, here and below. `when`: as it was
-  /// when they came.
+  /// In the functions below, `as_of` is Freshness::count() at the time the attributes were asked for, and
+  /// `when` is the count at the time they arrived.
   async::Task<Result<Entry>> find_again(Caller caller, std::uint64_t id);
   async::Task<Result<Entry>> find_above(Caller caller, std::uint64_t directory);
   Entry found_again(const FileHandle& handle, const Attributes& told, std::uint64_t as_of);
@@ -307,7 +326,7 @@ class FileSystem : private engine::Writers {
   async::Task<Result<Entry>> entered(Naming& naming, Caller caller, Result<Made> result,
                                      std::shared_ptr<Inode> directory, std::string name);
   using Bytes = WriteBehind::Bytes;
-  /// What a write was asked for, and what the kernel read meanwhile.
+  /// The kernel's request for a write, and the page reads that were under way at that time.
   struct Writing {
     int flags = 0;
     bool written_back = false;
@@ -350,17 +369,18 @@ class FileSystem : private engine::Writers {
   Removal removal_;
   LookupsAhead lookups_ahead_;
   MissingNames missing_names_;
-  /// The handles hold it, too: the kernel's may outlive the file system.
+  /// Shared with the directory handles, because a handle that the kernel holds may outlive the file system.
   const std::shared_ptr<DirectoryPages> directory_pages_ = std::make_shared<DirectoryPages>();
   DropPages drop_pages_;
   DropsBegun drops_begun_;
   Lengthen lengthen_;
-  int early_worth_ = kMostEarlyWorth;  // how often lately early bytes were wanted
+  // Score of recent early reads: each one that was used adds one, each other takes one.
+  int early_worth_ = kMostEarlyWorth;
   unsigned early_tries_ = 0;
   static constexpr int kMostEarlyWorth = 16;
   unsigned closing_ = 0;  // close()s under way
   async::Event none_closing_;
-  async::Tasks beside_;  // the last: the tasks use all the others
+  async::Tasks beside_;  // the last member, because its tasks use all the others
 };
 
 }  // namespace nfsrdma::fs

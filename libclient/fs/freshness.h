@@ -1,28 +1,31 @@
-// What is known of files and directories without asking the server, and for how long it is believed.
+// Keeps the attributes of files and directories that are known without asking the server, and decides how
+// long they are valid.
 //
-// In between open() and close() attributes are believed for the times of CacheOptions, longer the longer the file
-// has not changed. A read delegation is better than times: what the kernel was told then holds for as long as
-// the lease, or until the delegation is recalled, when the kernel is told to forget (on_doubt()).
+// Validity. Between open() and close() attributes are valid for the times of CacheOptions: the longer ago an
+// object changed, the longer. A delegation allows more: the kernel may use attributes for as long as the
+// lease, or until the delegation is recalled; then the kernel has to drop them (on_doubt()).
 //
-// Attributes of a directory come along with what changes it, those of a file with what makes its data safe.
-// They are kept for the kernel, which drops its own then and asks again (keep(), kept()).
+// Attributes that come with other operations. Operations that change a directory return its attributes, and
+// the operations that make a file's data stable return those of the file. They are kept for the kernel, which
+// drops its own attributes at these operations and asks again (keep(), kept()).
 //
-// Two counts say whether an answer of the server is older than what this mount has done:
-//   count()         goes on with what this mount changes, as it begins and as it ends, with what it tells the kernel, and
-//                   with what it asks. Whoever asks the server takes it before he asks, and hands it in with the answer, as
-//                   `as_of`.
-//   version(inode)  differs once something may have changed the attributes of this inode. Attributes are kept
-//                   for as long as it stays the same.
+// Order. Two counts tell whether an answer of the server is older than an action of this mount:
+//   count()          increases with each change by this mount, when it begins and when it ends, with each
+//                    answer to the kernel, and with each question to the server. The code that asks the
+//                    server reads the count before it asks, and passes it on with the answer as `as_of`.
+//   version(inode)   differs once an operation may have changed the attributes of this inode. Attributes are
+//                    kept only while it stays the same.
 //
-// While writes are under way a file is as large as they say at least, and the server's attributes are not
-// believed for longer than it takes to tell them (attributed()).
+// Writes in flight. A file is at least as large as the writes that are in flight make it. Meanwhile the
+// server's attributes are given to the kernel with a validity of zero (attributed()).
 //
-// Close-to-open: what the server was asked for before an open(2), or before a lock was had, may be from before another
-// client's close(2) or unlock. So both make it stale (KnownAttributes::valid_from). Two things are never compared by when
-// they came.
+// Close-to-open. An answer to a question from before an open(2), or from before a lock was granted, may be
+// older than another client's close(2) or unlock. So both events make it stale (KnownAttributes::valid_from).
+// Two answers are never ordered by the time of their arrival.
 //
-// It owns the counts and the sink of doubt. What it knows of an inode stands in Inode::attributes (known_attributes.h, with
-// the rules) and goes with it; nothing here waits or fails. Confined to the loop's thread.
+// Freshness owns the counts and the sink of on_doubt(). The attributes of an inode are in Inode::attributes
+// (known_attributes.h, which has the rules) and live as long as the inode. No function here waits or fails.
+// Confined to the loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +43,7 @@
 
 namespace nfsrdma::fs {
 
-/// Attributes as the kernel is told them: with the mount's numbers.
+/// Attributes as they are given to the kernel: with the mount's file numbers (numbering.h).
 struct Attributed {
   Attributes attributes;
   Seconds valid{0};
@@ -48,69 +51,79 @@ struct Attributed {
 
 class Freshness {
  public:
-  /// All of them must outlive it.
+  /// All arguments must outlive this.
   Freshness(Engine& engine, Numbering& numbering, const CacheOptions& options);
   Freshness(const Freshness&) = delete;
   Freshness& operator=(const Freshness&) = delete;
 
-  /// Later than all that was before, earlier than all that comes.
+  /// Returns a new count, which is greater than all earlier ones.
   std::uint64_t count() { return ++changes_; }
   [[nodiscard]] std::uint64_t version(const Inode& inode) const;
 
   // ---- what the server says ----
 
-  /// For how long the attributes are believed where nothing else is known.
+  /// Returns how long the attributes are valid by the mount's options alone.
   [[nodiscard]] Seconds valid(const Attributes& attributes) const;
-  /// How things stood when the server was asked for attributes of an inode.
+  /// The state of the counts when the server was asked for attributes of an inode.
   struct Asked {
     std::uint64_t as_of = 0;    ///< count()
-    std::uint64_t version = 0;  ///< version() that the answer goes with
+    std::uint64_t version = 0;  ///< the version() for which the answer is valid
   };
   [[nodiscard]] Asked asking(const Inode& inode) { return {count(), version(inode)}; }
   /// Records an answer of the server. Returns false if the answer to a later question is known.
   bool learn(Inode& inode, const Attributes& told, std::uint64_t as_of);
-  /// Records an answer and returns what the kernel is to be told: the newest answer, corrected by this mount's writes.
+  /// Records an answer and returns the attributes for the kernel: the newest answer, corrected by this
+  /// mount's writes.
   [[nodiscard]] Attributed attributed(Inode& inode, const Attributes& told, std::uint64_t as_of) {
     return attributed(inode, told, as_of, count());
   }
   [[nodiscard]] Attributed attributed(Inode& inode, const Attributes& told, std::uint64_t as_of,
                                       std::uint64_t when);
-  /// For kept(), if version() is still what it was when they were had, and they are not stale.
+  /// Keeps the attributes for kept(), if version() has not changed since they were asked for and they are not
+  /// stale.
   void keep(Inode& inode, const Attributes& told, const Asked& asked);
-  /// keep() of attributes that came with something else, where nothing of this mount's may have changed them since `as_of`.
+  /// Does what keep() does, for attributes that came with another operation, if no operation of this mount
+  /// may have changed them since `as_of`.
   void keep_told(Inode& inode, const Attributes& told, std::uint64_t as_of);
   [[nodiscard]] std::optional<Attributed> kept(const Inode& inode) const;
-  /// Of kept(), for however long they are true; null if that is not known.
+  /// Returns the attributes of kept() regardless of their time limit: null unless they still are the object's
+  /// attributes.
   [[nodiscard]] const Attributes* unchanged(const Inode& inode) const {
     return inode.attributes.kept(version(inode));
   }
 
-  /// On a mount for several users: the server, asked at `asked`, has let the caller look a name up in the directory.
+  /// Called when the server, asked at `asked`, has let the caller look a name up in the directory. Has an
+  /// effect only on a mount for several users.
   void search_granted(Inode& directory, const Caller& caller, async::TimePoint asked);
 
   // ---- what this mount does ----
 
-  /// open(2) begins: what was asked for before is stale. Gives how things stand for what OPEN brings.
+  /// Called when an open(2) begins: answers to earlier questions become stale. Returns the counts for the
+  /// attributes that OPEN will return.
   [[nodiscard]] Asked opening(Inode& inode);
-  /// To the contents of a file, by a write that begins or ends.
+  /// Called when a write begins or ends, because the contents of the file change.
   void changed(Inode& inode);
-  /// By something else than a write: what writes have made of the size is no more.
+  /// Called when another operation than a write changes the contents: the ends of earlier writes no longer
+  /// tell the size.
   void resized(Inode& inode);
-  /// Called when a lock was granted, under which others may have written, and when a write failed, which may have
-  /// changed the file all the same: what was asked for before is stale.
+  /// Called when a lock was granted, because other clients may have written while they held theirs, and when
+  /// a write failed, because the server may have executed it all the same. Answers to earlier questions
+  /// become stale.
   void others_may_have_changed(Inode& inode);
-  /// A rename begins or ends: directories may have got another place.
+  /// Called when a rename begins and when it ends, because directories may get another place.
   void renaming() { ++renames_; }
-  /// A name leads to nothing any more; `inode`, if known, is what it led to.
+  /// Called when a name was removed. `inode` is the object that the name led to, or null if that is not
+  /// known.
   void unlinked(Inode* inode);
-  /// Nobody knows the inode any more.
+  /// Called when the inode is removed from the table.
   void forgotten(const Inode& inode);
-  /// Whether this mount has changed attributes that were listed `as_of`, or told the kernel newer ones.
-  /// `inode`: null if it is not known.
+  /// Returns whether this mount has changed attributes that were listed `as_of`, or has given the kernel
+  /// newer ones. `inode` is null if the object is not in the table.
   [[nodiscard]] bool is_outdated(const Attributes& listed, const Inode* inode, std::uint64_t as_of) const;
 
-  /// While one lives, this mount makes or removes names in the directory or changes it otherwise: what is
-  /// known of it is not fresh. What came along with the one that ends last is.
+  /// Guards an operation of this mount that makes or removes names in the directory, or changes the object
+  /// otherwise. While one lives, known attributes of the directory are not fresh. The attributes that came
+  /// with the operation that ends last are.
   class Naming {
    public:
     Naming(Freshness& all, std::shared_ptr<Inode> directory);
@@ -119,14 +132,15 @@ class Freshness {
     Naming(const Naming&) = delete;
     Naming& operator=(const Naming&) = delete;
     void changes(const std::string& name);
-    /// It is surely not there any more.
+    /// Called when the name is surely gone.
     void gone(const std::string& name);
-    /// The directory's attributes, as they are afterwards.
+    /// Called with the directory's attributes after the change.
     void brought(const std::optional<Attributes>& attributes);
-    /// Called after brought() when the server has made the change for the caller, which shows that he may look names up in
-    /// the directory. Does nothing if another change by this mount, of the directory's rights for instance, overlapped.
+    /// Called after brought() when the server has made the change for the caller, which shows that the caller
+    /// may look names up in the directory. Does nothing if another change by this mount, of the directory's
+    /// rights for instance, overlapped.
     void granted(const Caller& caller);
-    /// Of attributes that it brings.
+    /// Returns the count that belongs to the attributes which come with the operation.
     [[nodiscard]] std::uint64_t as_of() const { return as_of_; }
 
    private:
@@ -138,32 +152,35 @@ class Freshness {
     const std::shared_ptr<Inode> directory_;
     const std::uint64_t as_of_;
     const async::TimePoint begun_;
-    const bool alone_;  // it was the only one when it began
+    const bool alone_;  // no other operation was changing the directory when this one began
     const std::uint64_t number_;
     std::vector<Name> names_;
   };
 
-  // ---- what WRITEs bring ----
+  // ---- attributes that come with WRITEs ----
 
-  /// How things stood when a WRITE was sent.
+  /// The state of the counts when a WRITE was sent.
   struct Sent {
-    Asked asked;        ///< with what version() is behind it, if it was the only change
-    bool asks = false;  ///< it is to bring attributes
+    Asked asked;        ///< `version` is the one after the WRITE, if that is the only change
+    bool asks = false;  ///< the WRITE asks for attributes
   };
-  /// A WRITE is about to be sent, as one call. It brings attributes if it `must`, or if it is time.
+  /// Called when a WRITE is about to be sent, as one call. It asks for attributes if it `must`, or if none
+  /// has for a while.
   [[nodiscard]] Sent sending(Inode& inode, bool must);
-  /// It brought them. `all`: nothing of the file is on its way any more, nor in the server's memory.
+  /// Called with the attributes that came with the WRITE. `all`: no data of the file is in flight, nor
+  /// unstable on the server.
   void written(Inode& inode, const Sent& sent, const Attributes& after, bool all);
   /// Keeps the attributes of a file once all that this mount wrote is on the server's disk.
   void is_as_written(Inode& inode, const Attributes& after, const Asked& asked);
-  /// What may be told while writes are under way without asking anybody: what one that ended a moment ago
-  /// brought. The times are the server's, of that write; the next ones are still to be made.
+  /// Returns attributes that may be given to the kernel without asking the server while writes are under way:
+  /// those of a WRITE that ended a moment ago. Their times are the server's at that write; later writes will
+  /// change them.
   [[nodiscard]] std::optional<Attributed> while_writing(Inode& inode);
 
   // ---- doubt ----
 
-  /// `sink`: told of an inode whose attributes are not to be believed any more, though their time has not run
-  /// out.
+  /// `sink` is called with an inode whose cached attributes are no longer valid although their time has not
+  /// run out.
   void on_doubt(std::function<void(std::uint64_t)> sink) { doubt_ = std::move(sink); }
   void doubt(const Inode& inode) const;
   void delegation_ended(Inode& inode);
@@ -179,10 +196,10 @@ class Freshness {
   Numbering& numbering_;
   const CacheOptions& options_;
   std::function<void(std::uint64_t)> doubt_;
-  std::uint64_t changes_ = 0;    // by this mount, and questions of it: tells what came before what
-  std::uint64_t renames_ = 0;    // begun and ended
-  std::uint64_t unlinked_ = 0;   // of changes_, the last that took a name from a file
-  std::uint64_t forgotten_ = 0;  // and the last to an inode that nobody knows any more
+  std::uint64_t changes_ = 0;    // the value of count()
+  std::uint64_t renames_ = 0;    // renames that began, plus renames that ended
+  std::uint64_t unlinked_ = 0;   // the count at the last removal of a name from a file
+  std::uint64_t forgotten_ = 0;  // the count of the last change to an inode that is no longer in the table
 };
 
 using Naming = Freshness::Naming;

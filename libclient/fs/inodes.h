@@ -1,12 +1,12 @@
-// The inodes that somebody knows by number: a mount's kernel, until it forgets them.
+// The table of inodes, which the kernel knows by number until it forgets them.
 //
-// An inode is a file handle. It lives while it was looked up more often than forgotten, or while a file of it
-// is open; so the table is as large as the kernel's cache, and no larger. Numbers are never used again for
-// another file.
+// An inode stands for a file handle. It lives as long as the kernel has looked it up more often than it has
+// forgotten it, or a file of it is open; so the table is as large as the kernel's cache. A number is never
+// reused for another file.
 //
-// Of those that were forgotten last the number is remembered, for whoever kept it in a handle of his own
-// (open_by_handle_at(2)): handle_of() says which file it was, and look_up() of that file gives the same
-// number.
+// The numbers of the inodes that were forgotten last are remembered, for programs that have stored one in a
+// file handle of their own (open_by_handle_at(2)): handle_of() returns the file of a number, and look_up() of
+// that file returns its old number.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -42,28 +42,31 @@ struct Inode {
   std::uint64_t id = 0;
   FileHandle handle;
   std::uint64_t lookups = 0;
-  /// The directory that it was found in last, and its name there (Inodes::place). 0: not known, or not any
-  /// more; then the name serves messages only.
+  /// The directory in which it was found last, and its name there (Inodes::place). 0: the directory is not
+  /// known, or no longer known; the name is then only used in messages.
   std::uint64_t parent = 0;
   std::string label;
   FileType type = FileType::unknown;
-  SearchRights searchers;  ///< of a directory, on a mount for several users
-  NameChanges entries;     ///< of a directory: what this mount does to the names in it
+  SearchRights searchers;  ///< only in a directory, on a mount for several users
+  NameChanges entries;     ///< only in a directory: changes of names by this mount
 
-  /// Open files of it.
+  /// The open files of this inode.
   std::vector<OpenHandle*> open;
-  /// Notified when one of `open` was closed, and when what its parts say is under way has come to its end.
+  /// Notified when one of `open` was closed, and when an activity that one of the parts below reports has
+  /// ended.
   async::Event settled;
 
-  // Four parts. The head of each class lists the questions that it answers, their sources, and who writes there.
+  // The four parts. The opening comment of each class lists the questions that it answers, the sources of the
+  // answers, and which code changes the part.
   KnownAttributes attributes;
   FileNames names{settled};
   FileWrites writes{settled};
   KernelPages pages{settled};
 
-  /// The end of the file by the server's newest answer, this mount's later writes, and data that the server may have lost.
+  /// Returns the end of the file: the greatest of the server's newest size, the ends of this mount's later
+  /// writes, and the end of data that the server may have lost.
   [[nodiscard]] std::uint64_t end() const;
-  /// The end of the data that the server may have lost.
+  /// Returns the end of the data that the server may have lost; 0 if there is none.
   [[nodiscard]] std::uint64_t end_in_doubt() const;
   /// Returns true if this mount may have changed the attributes since the server was asked for them.
   [[nodiscard]] bool changed_since(std::uint64_t as_of) const {
@@ -74,24 +77,25 @@ struct Inode {
 class Inodes {
  public:
   static constexpr std::uint64_t kRoot = 1;
-  static constexpr std::size_t kMostRemembered = 10'000;  ///< some 300 bytes each
+  static constexpr std::size_t kMostRemembered = 10'000;  ///< about 300 bytes each
 
   Inodes(async::Loop& loop, const FileHandle& root);
-  /// One more lookup of it.
+  /// Returns the inode of the file, creating it if necessary, and counts one lookup.
   std::shared_ptr<Inode> look_up(const FileHandle& handle, const std::string& label, FileType type);
-  /// It was found there, or renamed to that. An inode with several names has the place that it was found in
-  /// last.
+  /// Notes that the inode was found at this place, or renamed to it. An inode with several names has the
+  /// place where it was found last.
   void place(Inode& inode, std::uint64_t directory, const std::string& name);
-  /// It may not be there any more.
+  /// Called when the inode may no longer be at its place. It then has none.
   void displace(Inode& inode);
-  /// Whichever was found there last; null: none is known.
+  /// Returns the inode that was found at this place last; null if none is known.
   [[nodiscard]] std::shared_ptr<Inode> at(std::uint64_t directory, const std::string& name) const;
   [[nodiscard]] std::shared_ptr<Inode> find(std::uint64_t id) const;
   [[nodiscard]] std::shared_ptr<Inode> find(const FileHandle& handle) const;
-  /// Of one that is there or remembered.
+  /// Returns the file handle of an inode that is in the table or remembered.
   [[nodiscard]] std::optional<FileHandle> handle_of(std::uint64_t id) const;
-  /// Gives the inode where that was the last of its lookups, and no file of it is open. One that is open stays; whoever
-  /// closes the last file of an inode without lookups calls this again, with none.
+  /// Takes lookups away. Returns the inode if none is left and no file of it is open; it is then removed from
+  /// the table. An inode with open files stays: the code that closes the last of them calls this again, with
+  /// `lookups` 0.
   std::shared_ptr<Inode> forget(std::uint64_t id, std::uint64_t lookups);
   [[nodiscard]] std::size_t size() const { return by_id_.size(); }
 
@@ -99,12 +103,13 @@ class Inodes {
   async::Loop& loop_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Inode>> by_id_;
   std::unordered_map<std::string, std::uint64_t> by_handle_;
-  /// In memory of its own: between what was given back it would keep all those pages in use.
+  /// The inodes that were forgotten last. They have a memory pool of their own, because on the shared heap
+  /// these small allocations would keep the pages of freed inodes in use.
   class Remembered {
    public:
     void add(std::uint64_t id, const FileHandle& handle);
     [[nodiscard]] std::optional<FileHandle> find(std::uint64_t id) const;
-    /// Its number, which is remembered no more.
+    /// Returns the number of the file, and forgets it.
     std::optional<std::uint64_t> take(const FileHandle& handle);
 
    private:
@@ -114,11 +119,13 @@ class Inodes {
     };
     std::pmr::unsynchronized_pool_resource memory_;
     std::pmr::unordered_map<std::uint64_t, One> by_id_{&memory_};
-    std::pmr::unordered_map<std::string_view, std::uint64_t> by_handle_{&memory_};  // of by_id_'s handles
-    std::pmr::list<std::uint64_t> order_{&memory_};  // those that were forgotten first stand first
+    // The keys point into the handles of by_id_.
+    std::pmr::unordered_map<std::string_view, std::uint64_t> by_handle_{&memory_};
+    std::pmr::list<std::uint64_t> order_{&memory_};  // in the order in which they were forgotten
   };
   Remembered remembered_;
-  std::unordered_multimap<std::size_t, std::uint64_t> by_place_;  // by hash, which is smaller than a name
+  // By hash of the place, which is smaller than a name.
+  std::unordered_multimap<std::size_t, std::uint64_t> by_place_;
   std::uint64_t last_ = kRoot;
 };
 

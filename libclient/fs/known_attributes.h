@@ -1,29 +1,34 @@
-// A record of one object's attributes as the server gave them last, and of how far they may be used.
+// A record of one object's attributes as the server returned them last, and of how far they may be used.
 //
-// Counts are readings of Freshness::count(), which grows with each change and each question of this mount. A question with
-// a lower count was asked earlier; "since a count" means with a higher one.
+// Counts are readings of Freshness::count(), which grows with each change and each question of this mount. A
+// question with a lower count was asked earlier; "since a count" means with a higher one.
 //
 // Rules:
-//   Which attributes are valid?   newest(): the answer to the latest question, whatever operation carried it. learn() drops
-//                                 an answer to an earlier question, whenever it arrives. Exception: this mount has altered
-//                                 the object since the earlier question. The server may have answered the later one before
-//                                 the change, so the answer that arrives last wins; mostly it is that of the change.
-//   Are they older than another   Yes (is_stale()) if the server was asked before the last open(2), lock, change of the size
-//   client's close or unlock?     or failed write by this mount.
-//   Did this mount change them?   changed_since() by any operation, altered_since() by one that is not a write. A removed
-//                                 name changes the link count, too (FileNames::lost()).
-//   May they answer the kernel's  If keep() allowed that. A change by this mount, another change attribute, the time limit,
-//   next GETATTR?                 or another version ends it.
-//   May stat(2) get them while    If a WRITE carried them (is_of_write()): others may lack the time of a write.
-//   writes are in flight?
-//   Which state does the kernel   The change attribute that it was told, unless it was told two: replies overtake each
-//   believe in?                   other on the way to the kernel (is_told()).
-//   Which state do the kernel's   The one of the last open(2), or of what this mount has saved since; unknown if data was
-//   pages show?                   lost (cache(), saved()).
-//   Did the file's bytes change?  contents() differs if they may have changed: own writes that begin and end, locks, sizes
-//                                 that were set, delegations that end, and other clients' changes as they become known.
+//   Which attributes are valid?       newest(): the answer to the latest question, whatever operation carried
+//                                     it. learn() drops an answer to an earlier question, whenever it
+//                                     arrives. Exception: this mount has altered the object since the earlier
+//                                     question. The server may have answered the later question before the
+//                                     change, so then the answer that arrives last wins; usually it is the
+//                                     answer to the change itself.
+//   Are they older than another       They may be (is_stale()) if the server was asked before the last
+//   client's close or unlock?         open(2), lock, change of the size or failed write by this mount.
+//   Did this mount change them?       changed_since() counts any operation, altered_since() any that is not a
+//                                     write. The removal of a name also changes the link count
+//                                     (FileNames::lost()).
+//   May they answer the kernel's      If keep() allowed that. A change by this mount, another change
+//   next GETATTR?                     attribute, the time limit, or another version ends it.
+//   May stat(2) get them while        If a WRITE carried them (is_of_write()): other answers may lack the
+//   writes are in flight?             time of a write.
+//   Which state does the kernel       The change attribute that it was given, unless it was given two:
+//   believe in?                       replies overtake each other on the way to the kernel (is_told()).
+//   Which state do the kernel's       That of the last open(2), or of what this mount has saved since;
+//   pages show?                       unknown if data was lost (cache(), saved()).
+//   Did the file's bytes change?      They may have if contents() differs: own writes that begin and end,
+//                                     locks, sizes that were set, delegations that end, and other clients'
+//                                     changes as they become known.
 //
-// Freshness alone writes here. A plain container, confined to the loop's thread.
+// Freshness changes the record; FileSystem and WriteBehind do so only at lookups, opens and losses of data. A
+// plain container, confined to the loop's thread.
 #pragma once
 
 #include <sys/stat.h>
@@ -47,10 +52,10 @@ class KnownAttributes {
 
   struct Answer {
     Attributes attributes;  ///< with the mount's numbers
-    Count as_of = 0;        ///< when the server was asked
+    Count as_of = 0;        ///< count at the time the server was asked
     async::TimePoint came{};
   };
-  /// The answer to the latest question; null: none has come.
+  /// Returns the answer to the latest question; null if none has come.
   [[nodiscard]] const Answer* newest() const { return newest_ ? &*newest_ : nullptr; }
   /// Records the answer to a question of `as_of`. Returns false if the answer to a later question is known.
   bool learn(Attributes said, Count as_of, async::TimePoint came) {
@@ -65,7 +70,7 @@ class KnownAttributes {
   [[nodiscard]] bool is_stale(Count as_of) const { return as_of < valid_from_; }
   /// Returns true if an answer is known that is not stale.
   [[nodiscard]] bool is_current() const { return newest_ && !is_stale(newest_->as_of); }
-  /// Returns true if the newest answer arrived after `since`.
+  /// Returns true if the newest answer arrived at or after `since`.
   [[nodiscard]] bool is_confirmed(async::TimePoint since) const { return newest_ && newest_->came >= since; }
   [[nodiscard]] std::uint64_t size() const { return newest_ ? newest_->attributes.size : 0; }
   /// st_ino, or 0 if no answer is known.
@@ -76,9 +81,10 @@ class KnownAttributes {
            (newest_->attributes.mode & S_ISVTX) != 0;
   }
 
-  // ---- kept for the kernel's next question ----
+  // ---- attributes kept for the kernel's next question ----
 
-  /// Lets the newest answer be given to the kernel until `until`, as long as Freshness::version() equals `version`.
+  /// Lets the newest answer be given to the kernel until `until`, as long as Freshness::version() equals
+  /// `version`.
   void keep(async::TimePoint until, std::uint64_t version) { kept_ = Kept{until, version}; }
   void keep_less(async::Clock::duration time) {
     if (kept_) kept_->until -= time;
@@ -90,7 +96,7 @@ class KnownAttributes {
   }
   [[nodiscard]] async::TimePoint kept_until() const { return kept_->until; }
 
-  // ---- brought by WRITEs ----
+  // ---- attributes carried by WRITEs ----
 
   /// Returns true if a WRITE sent now should carry attributes: it `must`, or none has for the time `every`.
   bool wants(async::TimePoint now, async::Clock::duration every, bool must) {
@@ -102,25 +108,25 @@ class KnownAttributes {
   void came_with_write(Count as_of) { of_write_ = of_write_ || (newest_ && newest_->as_of == as_of); }
   [[nodiscard]] bool is_of_write() const { return of_write_; }
 
-  // ---- what the kernel was told ----
+  // ---- attributes given to the kernel ----
 
-  /// Called when the kernel is told the newest answer, corrected by Freshness.
+  /// Called when the kernel is given the newest answer, corrected by Freshness.
   void tell(Count when) {
     told_ = std::max(told_, when);
     constexpr std::uint32_t kSetId = S_ISUID | S_ISGID;
     set_id_ = newest_->attributes.type == FileType::regular && (newest_->attributes.mode & kSetId) != 0;
   }
   [[nodiscard]] Count told() const { return told_; }
-  /// `lasts`: the kernel may believe in the state for some time.
+  /// Called when the kernel is given attributes of this state. `lasts`: with a validity above zero.
   void tell_state(Change change, bool lasts) {
     const bool one_state = !told_change_ || told_change_ == change;
     told_change_ = one_state && lasts ? std::optional(change) : std::nullopt;
   }
   void tell_no_state() { told_change_.reset(); }
   [[nodiscard]] bool is_told(Change change) const { return told_change_ == change; }
-  /// Returns true once if the kernel was told of set-id bits, which the server clears when the file is written.
+  /// Returns true once if the kernel was given set-id bits, which the server clears when the file is written.
   [[nodiscard]] bool take_set_id() { return std::exchange(set_id_, false); }
-  /// Called when the kernel is told attributes that hold as long as a delegation.
+  /// Called when the kernel is given attributes that are valid as long as a delegation.
   void lift() { lifted_ = true; }
   [[nodiscard]] bool take_lifted() { return std::exchange(lifted_, false); }
 
@@ -133,8 +139,8 @@ class KnownAttributes {
     cached_change_ = change;
     return same;
   }
-  /// Called when all written data is on the server's disk, which gave the file this state, if the pages can show it. After data was `lost` the pages
-  /// show no known state until the next open.
+  /// Called when all written data is on the server's disk, which gave the file this state. If data was `lost`
+  /// before, the pages show no known state until the next open.
   void saved(std::optional<Change> change, bool lost) {
     if (cached_change_ || !lost) cached_change_ = change;
     saved_ = changed_;
@@ -148,7 +154,7 @@ class KnownAttributes {
   /// Makes answers to questions before `as_of` stale.
   void valid_from(Count as_of) {
     valid_from_ = std::max(valid_from_, as_of);
-    wanted_at_ = {};  // the next WRITE brings what is not stale
+    wanted_at_ = {};  // the next WRITE then carries fresh attributes
   }
   /// Called when a write begins or ends, and when the contents may have changed otherwise.
   void changed(Count when) {
@@ -157,7 +163,7 @@ class KnownAttributes {
     changed_ = when;
   }
   [[nodiscard]] Count changed() const { return changed_; }
-  /// Called after changed() if something else than a write set the size, or made it unknown.
+  /// Called after changed() if something other than a write set the size, or made it unknown.
   void resized() { resized_ = changed_; }
   [[nodiscard]] bool resized_since(Count as_of) const { return resized_ > as_of; }
   /// Called when an operation that is no write begins to change the attributes. Returns a number for it.

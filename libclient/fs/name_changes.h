@@ -1,9 +1,10 @@
-// What this mount does to the names of one directory, for whoever holds a page of it that came before: such a
-// page must not bring a name back that is gone, nor say what an old name led to.
+// A record of this mount's changes of names in one directory, for code that holds a page of the directory
+// from before: such a page must not restore a name that is gone, nor say what a name led to before the
+// change.
 //
-// A name counts from when its change begins, since the server may have executed it at any time from then on.
-// Names whose change has ended are remembered only while somebody lists the directory, and kMost at most:
-// beyond that every page from before is doubted as a whole.
+// A change counts from its beginning, because the server may execute it at any time from then on. Changes
+// that have ended are remembered only while a program lists the directory, and at most kMost of them. Beyond
+// that all older pages are doubted as a whole.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -19,18 +20,18 @@ class NameChanges {
  public:
   static constexpr std::size_t kMost = 4096;
   enum class Verdict : unsigned char {
-    as_listed,  ///< nothing was done to it here
-    doubtful,   ///< it may lead elsewhere by now, or nowhere: look it up
-    gone,       ///< it was removed
+    as_listed,  ///< this mount has not changed the name
+    doubtful,   ///< the name may lead elsewhere by now, or nowhere, and has to be looked up
+    gone,       ///< the name was removed
   };
 
-  /// A page that is asked for now is `as_of` this.
+  /// Returns the `as_of` of a page that is asked for now.
   [[nodiscard]] std::uint64_t now() const { return count_; }
   [[nodiscard]] Verdict judge(const std::string& name, std::uint64_t as_of) const;
   void begin(const std::string& name);
-  /// Once for each begin().
+  /// Called once for each begin().
   void end(const std::string& name, bool gone);
-  /// Somebody lists the directory, until he leaves.
+  /// Called when a program begins to list the directory. leave() follows.
   void join() { ++readers_; }
   void leave();
 
@@ -44,7 +45,7 @@ class NameChanges {
 
   std::unordered_map<std::string, Change> changes_;
   std::uint64_t count_ = 0;
-  std::uint64_t forgotten_ = 0;  // pages from before this are doubted
+  std::uint64_t forgotten_ = 0;  // older pages are doubted
   unsigned readers_ = 0;
 };
 

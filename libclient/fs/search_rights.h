@@ -1,12 +1,13 @@
-// A record of the users whom the server lets look names up in a directory. The server has shown that for a user if it
-// answered one of his LOOKUPs, be it with a file or with NFS4ERR_NOENT.
+// A record of the users whom the server lets look names up in a directory. The server has shown that for a
+// user if it answered one of his LOOKUPs, be it with a file or with NFS4ERR_NOENT.
 //
-// On a mount for several users the kernel believes no name of its own, and asks for each name of a path in the name of
-// the one who walks it (FileSystem::lookup). What is remembered here lets the names that are known be answered without
-// a word to the server. A grant holds for as long as attributes of directories are believed, and no longer than the
-// directory has the same time of change (ctime), which a change of its mode, owner or ACL moves. Refusals are not kept.
+// On a mount for several users the kernel caches no names, and looks up each name of a path on behalf of the
+// user who walks it (FileSystem::lookup). The grants remembered here allow known names to be returned without
+// a call to the server. A grant is valid for as long as attributes of directories are, and only while the
+// directory keeps its time of change (ctime), which a change of its mode, owner or ACL moves. Refusals are
+// not kept.
 //
-// Bounded: of more than kMost users those are forgotten whom the server granted it longest ago. Pure.
+// Bounded: with more than kMost users the oldest grant is forgotten. Pure.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +34,7 @@ class SearchRights {
     grants_.push_back({caller, until});
   }
   void forget() { grants_.clear(); }
-  /// The server says when the directory was changed last.
+  /// Takes the directory's time of change from an answer of the server, and forgets all grants if it differs.
   void heed(const Time& changed) {
     if (changed == changed_) return;
     changed_ = changed;
@@ -47,7 +48,7 @@ class SearchRights {
   };
   static bool is_same(const Caller& a, const Caller& b) { return a == b || (a && b && *a == *b); }
 
-  std::vector<Grant> grants_;  // the oldest stands first
+  std::vector<Grant> grants_;  // oldest first
   Time changed_{};
 };
 
