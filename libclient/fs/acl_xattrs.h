@@ -1,8 +1,10 @@
-// Access control lists as extended attributes, by the names that Linux's own client gives them: over NFSv3
-// system.posix_acl_access and system.posix_acl_default, over NFSv4 system.nfs4_acl. Their values: acl/octets.h.
+// Access control lists as extended attributes, with the names that Linux's own client uses:
+// system.posix_acl_access and system.posix_acl_default over NFSv3, system.nfs4_acl over NFSv4. acl/octets.h
+// defines their values.
 //
-// An access list that says no more than the mode is not there as an attribute. The two POSIX lists are set
-// together on the wire, so that one is read to set the other: two programs that set both at once may lose one.
+// An access list that says no more than the mode does not exist as an attribute. NFS sets the two POSIX lists
+// together, so the other list is read first: two programs that set both lists at the same time may lose one
+// change.
 //
 // The engine must outlive the tasks.
 #pragma once
@@ -17,16 +19,17 @@ namespace nfsrdma::fs {
 
 enum class AclXattr : unsigned char { none, access, inherited, nfs4 };
 
-/// none: the name is that of something else, or of a list in a form that the version does not have.
+/// Returns the list that the attribute name stands for. Returns `none` if it is no list, or if the version
+/// has lists of another form.
 AclXattr acl_xattr(const std::string& name, engine::Engine::AclForm form);
 
-/// ENODATA: there is none.
+/// Fails with ENODATA if there is no such list.
 async::Task<Result<std::vector<std::byte>>> get_acl_xattr(engine::Engine& engine, engine::Caller caller,
                                                           engine::FileHandle object, AclXattr what);
-/// Empty: removes it. Without an access list the mode stays as it is.
+/// Sets the list; an empty `value` removes it. The mode stays as it is when the access list is removed.
 async::Task<Status> set_acl_xattr(engine::Engine& engine, engine::Caller caller, engine::FileHandle object,
                                   AclXattr what, std::vector<std::byte> value);
-/// The names of those that the object has.
+/// Returns the names of the lists that the object has.
 async::Task<Result<std::vector<std::string>>> acl_xattrs(engine::Engine& engine, engine::Caller caller,
                                                          engine::FileHandle object);
 

@@ -1,4 +1,5 @@
-// An opendir(3) that is open, with the page that was read last, as long as there is room for that (directory_pages.h).
+// An open directory (opendir(3)), with the page that was read last, for as long as there is room for it
+// (directory_pages.h).
 //
 // Confined to the loop's thread.
 #pragma once
@@ -15,15 +16,15 @@
 
 namespace nfsrdma::fs {
 
-/// A page as it was read.
+/// A page of a directory as it was read.
 struct ReadPage {
   Page page;
-  std::uint64_t begin = 0;                   ///< the cookie that it came behind
-  std::uint64_t as_of = 0, names_as_of = 0;  ///< of the changes that were made here
-  async::TimePoint came;                     ///< when it was answered
+  std::uint64_t begin = 0;                   ///< the cookie behind which the page begins
+  std::uint64_t as_of = 0, names_as_of = 0;  ///< counts of this mount's changes when the page was asked for
+  async::TimePoint came;                     ///< when the answer arrived
 };
 
-/// Names of a directory. They stand in a page, which lives as long as this.
+/// Names of a directory. They are stored in a page, which lives as long as this object.
 class ListedNames : public std::span<const Listed> {
  public:
   ListedNames() = default;
@@ -44,8 +45,9 @@ struct DirectoryHandle final : DirectoryPages::Holder {
   DirectoryHandle& operator=(const DirectoryHandle&) = delete;
 
   const std::shared_ptr<Inode> inode;
-  const Caller caller;  ///< whose rights count, whoever lists it
-  /// Without its entries where `loaded` is no: where to go on, and what is judged by the page's times, need the rest.
+  const Caller caller;  ///< the user who opened the directory; his rights count for all readers of the handle
+  /// The page. If `loaded` is `no` it lacks its entries; the rest is still needed, to continue from there and
+  /// to judge names by the page's times.
   std::shared_ptr<const ReadPage> read = std::make_shared<ReadPage>();
   engine::CookieLoop circle;
   enum class Loaded : unsigned char { no, for_open, yes } loaded = Loaded::no;

@@ -1,12 +1,12 @@
-// st_ino below one mount. A mount has one st_dev, and the server may have several file systems below the
-// export: their file ids overlap, and two files with the same number would pass for links of one (tar, rsync
-// and du leave the second out).
+// Assigns st_ino below one mount. A mount has one st_dev, but the server may have several file systems below
+// the export. Their file ids overlap, and programs (tar, rsync, du) take two files with equal numbers for
+// links of one file and leave out the second.
 //
-// Files of the export's own file system keep the server's number. Those of another one get a mask over
-// theirs, made from its fsid, so that the number is the same after the next mount, too. The upper bits of the
-// masks differ from file system to file system, and from zero: numbers below 2^48, which is what file systems
-// on a disk give out, never collide. For larger ones only a hash stands against it, since 64 bits have no
-// room.
+// Files of the export's own file system keep the server's number. For files of another file system a mask
+// made from its fsid is combined with the number (XOR), so that the result is the same after the next mount.
+// The upper bits of the masks differ between file systems, and from zero: numbers below 2^48, which is what
+// file systems on a disk assign, never collide. Larger ones are only protected by the hash, because 64 bits
+// have no room for more.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -23,9 +23,11 @@ namespace nfsrdma::fs {
 
 class Numbering {
  public:
-  /// `root`: of the export's directory, if the server gave them; without, every number stays as it is.
+  /// `root` are the attributes of the export's directory. If the server did not return them, every number
+  /// stays as it is.
   explicit Numbering(const std::optional<Attributes>& root);
-  /// With st_ino in `file_id`. Attributes without a type have no fsid either, and stay as they are.
+  /// Returns the attributes with st_ino in `file_id`. Attributes without a type have no fsid either, and stay
+  /// as they are.
   Attributes numbered(Attributes attributes);
 
  private:
@@ -34,7 +36,7 @@ class Numbering {
 
   std::optional<FilesystemId> root_;
   std::map<FilesystemId, std::uint64_t> masks_;
-  std::set<std::uint64_t> prefixes_;  // upper bits of the masks
+  std::set<std::uint64_t> prefixes_;  // the upper bits of the masks in use
 };
 
 }  // namespace nfsrdma::fs

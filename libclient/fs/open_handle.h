@@ -1,10 +1,11 @@
-// One open(2) of a mounted file: its state on the server and what was read ahead for it.
+// An open(2) of a mounted file: its state on the server and what was read ahead for it.
 //
-// Reading ahead. Reads that follow each other begin READs of what comes next, each rsize long, until as much is asked
-// for ahead of the reader as read_window.h says; a read that finds its bytes there is answered from that memory. They
-// are for one reader in one go: the kernel's page cache is what keeps data. Whatever may have changed the contents
-// since they were begun (KnownAttributes::contents) throws them away, and so does their age, unless the server has said
-// meanwhile that the file is the same. O_DIRECT gets none, nor does a file while it is being written here.
+// Read-ahead. Sequential reads begin READs of the following bytes, each rsize long, until as much is
+// requested ahead of the reader as read_window.h allows. A read that finds its bytes there is answered from
+// that memory. These bytes serve one reader once: the kernel's page cache is what keeps data. They are
+// dropped by any event that may have changed the contents since their READs began
+// (KnownAttributes::contents), and by age, unless the server has said meanwhile that the file is unchanged.
+// Nothing is read ahead with O_DIRECT, nor while the file is being written here.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -24,7 +25,7 @@
 
 namespace nfsrdma::fs {
 
-/// Bytes that were read, and what keeps them alive.
+/// Bytes that were read, and the objects that keep them alive.
 struct ReadData {
   std::vector<std::shared_ptr<void>> holds;
   std::vector<iovec> pieces;
@@ -39,20 +40,22 @@ struct ReadData {
 
 class OpenHandle final : public std::enable_shared_from_this<OpenHandle>, private ReadWindow::Reader {
  public:
-  /// `counters` and `window` must outlive it, and what it has read ahead.
+  /// `counters` and `window` must outlive this and the chunks that it has read ahead.
   OpenHandle(async::Loop& loop, Counters& counters, ReadWindow& window, std::shared_ptr<Inode> inode,
              ServerFileRef file, Caller caller);
   ~OpenHandle() override;
   OpenHandle(const OpenHandle&) = delete;
   OpenHandle& operator=(const OpenHandle&) = delete;
 
-  /// Fewer bytes than asked for: the end of the file. What was read ahead before `oldest` has to be confirmed
-  /// by attributes that came later.
+  /// Fewer bytes than asked for mean the end of the file. Bytes that were read ahead before `oldest` are used
+  /// only if attributes that arrived later have confirmed them.
   async::Task<Result<ReadData>> read(std::uint64_t offset, std::size_t size, async::TimePoint oldest);
-  /// Whether read() would be one READ of the server's and nothing else, and what that says of the reads that follow.
+  /// Returns true if read() would be exactly one READ to the server, and then notes the read's position for
+  /// the detection of sequential reads.
   [[nodiscard]] bool begin_plain_read(std::uint64_t offset, std::size_t size);
   void drop_ahead() override;
-  /// The first bytes of the file, as it was opened. They are dropped where there is no room for them.
+  /// Takes the first bytes of the file, which were read while it was opened. They are dropped if there is no
+  /// room for them.
   void has_read(async::Memory memory, std::size_t wanted, std::size_t got, async::TimePoint begun);
   [[nodiscard]] bool used_early() const { return used_early_; }
 
@@ -61,14 +64,15 @@ class OpenHandle final : public std::enable_shared_from_this<OpenHandle>, privat
   [[nodiscard]] const std::shared_ptr<Inode>& shared_inode() const { return inode_; }
   [[nodiscard]] const ServerFileRef& file() const { return file_; }
   [[nodiscard]] const Caller& caller() const { return caller_; }
-  bool closing = false;     ///< nobody has it any more; its CLOSE is under way
-  int flags = 0;            ///< of open(2)
-  bool early_read = false;  ///< it was read while it was opened
+  bool closing = false;     ///< no program has it any more; its CLOSE is under way
+  int flags = 0;            ///< flags of open(2)
+  bool early_read = false;  ///< a READ was sent while the file was opened
   bool direct = false;      ///< O_DIRECT: nothing is read ahead
-  bool uncached = false;    ///< the kernel keeps no pages of what goes through here, and looks after none
-  /// A close(2) returned before the data was on the server's disk, and it is not known to be there now.
+  /// The kernel caches no pages of data that goes through this handle, and drops none because of it.
+  bool uncached = false;
+  /// A close(2) returned before the data was on the server's disk, and the data is not known to be there yet.
   bool deferred = false;
-  unsigned deferred_saves = 0;  ///< under way, for such a close(2)
+  unsigned deferred_saves = 0;  ///< saves under way because of such a close(2)
   LateErrors::Listener errors;
 
  private:
@@ -86,14 +90,14 @@ class OpenHandle final : public std::enable_shared_from_this<OpenHandle>, privat
     Chunk& operator=(const Chunk&) = delete;
     Counters& counters;
     ReadWindow& window;
-    const bool ahead;  // begun before anybody asked for it
+    const bool ahead;  // begun before a program asked for the bytes
     async::TimePoint begun;
     std::uint64_t offset = 0;
     const std::size_t wanted;
     std::size_t got = 0, used = 0;
     const async::Memory memory;
     bool done = false;
-    bool as_opened = false;  // has_read(): where it ends the file ends
+    bool as_opened = false;  // from has_read(): where the chunk ends, the file ends
     std::optional<Error> error;
     async::Event ended;
   };
@@ -111,14 +115,14 @@ class OpenHandle final : public std::enable_shared_from_this<OpenHandle>, privat
   Counters& counters_;
   std::shared_ptr<Inode> inode_;
   const ServerFileRef file_;
-  const Caller caller_;  // who opened it
+  const Caller caller_;  // the user who opened it
   ReadWindow& window_;
-  std::map<std::uint64_t, ChunkRef> ahead_;  // by offset, without overlaps
-  std::uint64_t contents_ = 0;               // KnownAttributes::contents(), as it was when they were begun
-  std::uint64_t next_ = 0;                   // behind the last read
-  unsigned streak_ = 0;                      // reads that followed one another
-  std::size_t asked_ = 0;                    // bytes, by reads that are not over
-  bool used_early_ = false;                  // what has_read() brought was wanted
+  std::map<std::uint64_t, ChunkRef> ahead_;  // by offset; chunks do not overlap
+  std::uint64_t contents_ = 0;               // KnownAttributes::contents() when the chunks were begun
+  std::uint64_t next_ = 0;                   // the offset behind the last read
+  unsigned streak_ = 0;                      // number of sequential reads
+  std::size_t asked_ = 0;                    // bytes that reads under way have asked for
+  bool used_early_ = false;                  // a read used the bytes of has_read()
 };
 
 }  // namespace nfsrdma::fs

@@ -1,24 +1,27 @@
-// How much the way to the server takes in a second, and how long it is: measured by the READs, or by the WRITEs, of a
-// mount, for those who decide how many bytes may be under way (read_window.h, write_window.h).
+// Estimates the bandwidth and the delay of the path to the server, measured by a mount's READs or by its
+// WRITEs. The windows that limit the bytes in flight use them (read_window.h, write_window.h).
 //
-// Bandwidth. While anything is under way, time is cut into spells. A spell ends when nothing is under way any more, or
-// with an answer that comes at least kSpell and kTrips round trips behind its beginning. The bytes that were moved in
-// it, by its length, are one measurement, and the best of recent minutes counts: a spell in which little was asked
-// for, or in which the server had other things to do, says nothing of what the way takes. What is found is never more
-// than was asked for: who lets twice as much be under way as it comes to sees it grow, where there is more to be had.
+// Bandwidth. While a request is in flight, time is divided into spells. A spell ends when no request is in
+// flight any more, or with an answer that arrives at least kSpell and kTrips round trips after the spell's
+// beginning. The bytes moved in a spell, divided by its length, are one measurement. The best one of recent
+// minutes counts: a spell in which little was requested, or in which the server was busy otherwise, says
+// nothing about the path. A measurement is never higher than the rate of requests. So a caller that keeps
+// twice as much in flight as the estimate suggests sees the estimate grow, as long as more bandwidth is
+// available.
 //
-// Delay. The quickest round trip of recent minutes, less what its bytes take at that bandwidth.
+// Delay. The quickest round trip of recent minutes, less the time that its bytes take at that bandwidth.
 //
-// Recent: the best of the period of kForget that runs, and of the one before. A period ends with the first answer
-// behind its time, so that a mount that is idle forgets nothing.
+// Recent means the current period of length kForget and the one before. A period ends with the first answer
+// after its time is over, so that an idle mount forgets nothing.
 //
-// Who keeps a queue in front of the server sees no round trip without it, and would take it for a longer way. So each
-// period begins with a look: while looks() says so, one request is to be under way at a time, until one that began with
-// no other in front of it is answered. Where others keep the way full all the same, the look ends after kLook.
+// Queues. A caller that keeps a queue in front of the server sees no round trip without the queue, and would
+// mistake it for delay. So each period begins with a look: while looks() returns true, only one request is to
+// be in flight at a time, until one that began with no other in front of it is answered. If other traffic
+// keeps the path full all the same, the look ends after kLook.
 //
-//     began(1 MiB)   ended                        the way: 100 MB/s, 50 ms
+//     began(1 MiB)   ended                        the path: 100 MB/s, 50 ms
 //       |---50 ms----|-10 ms-|                    one at a time: 17 MB/s, all of it their own time
-//       |---50 ms----|-10 ms-|-10 ms-|-10 ms-| …  seven at a time: 100 MB/s, 50 ms, and so 5 MB
+//       |---50 ms----|-10 ms-|-10 ms-|-10 ms-|... seven at a time: 100 MB/s, 50 ms, so the product is 5 MB
 //
 // Pure: times are arguments. Confined to the loop's thread.
 #pragma once
@@ -40,20 +43,22 @@ class Pace {
   static constexpr int kTrips = 2;
   static constexpr Duration kLook = std::chrono::seconds(1);
 
-  /// `request`: bytes of one READ or WRITE, at most.
+  /// `request` is the largest number of bytes of one READ or WRITE.
   explicit Pace(std::size_t request) : request_(request) {}
 
-  /// A request of `asked` bytes is sent.
+  /// Called when a request of `asked` bytes is sent.
   void began(std::size_t asked, TimePoint now);
-  /// That which was sent at `begun` has moved so many of them. 0, too, where it failed: then its time says nothing.
+  /// Called when the request that was sent at `begun` has moved `moved` of its `asked` bytes. 0 also if it
+  /// failed; its time then does not count.
   void ended(std::size_t asked, std::size_t moved, TimePoint begun, TimePoint now);
 
-  /// Bytes in a second. 0: nothing is known yet.
+  /// Returns the bandwidth in bytes per second; 0 if it is not known yet.
   [[nodiscard]] double bandwidth() const;
   [[nodiscard]] Duration delay() const;
-  /// Bandwidth times delay: bytes that are under way where the server is always busy and nobody waits.
+  /// Returns bandwidth times delay: the bytes in flight at which the server is always busy and no request
+  /// waits in a queue.
   [[nodiscard]] std::size_t product() const;
-  /// How long a request of that size takes if no other is in front of it.
+  /// Returns how long a request of that size takes if no other is in front of it.
   [[nodiscard]] Duration expected(std::size_t size) const;
   [[nodiscard]] bool looks() const { return look_ != Look::none; }
   [[nodiscard]] std::size_t request() const { return request_; }
@@ -63,7 +68,7 @@ class Pace {
     Duration took;
     std::size_t moved;
   };
-  /// The best of one period.
+  /// The best measurements of one period.
   struct Period {
     double bandwidth = 0;
     std::optional<Trip> quickest;
@@ -80,8 +85,8 @@ class Pace {
   const std::size_t request_;
   Period now_, before_;
   TimePoint period_begun_{}, spell_begun_{};
-  TimePoint last_{};                       // answer
-  std::size_t under_way_ = 0, moved_ = 0;  // bytes: asked for; moved in this spell
+  TimePoint last_{};                       // time of the last answer
+  std::size_t under_way_ = 0, moved_ = 0;  // bytes that are asked for; bytes moved in this spell
   Look look_ = Look::none;
   TimePoint look_begun_{}, measured_from_{};
 };

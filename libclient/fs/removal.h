@@ -1,23 +1,24 @@
-// Names that are taken away from files: removing and renaming, while the files are open here.
+// Removes and renames files while they are open here.
 //
-// A file that is removed or replaced while it is open here lives on under a name of its own (".nfs…") until
-// its last close, since the server does not know that it is open. One that is replaced gets that name as a
-// second link first: then the name is never absent, and a rename that fails has changed nothing. Where the
-// server makes no such link the file is renamed, and back if need be.
+// Silly rename. A file that is removed or replaced while it is open here lives on under a hidden name
+// (".nfs...") until its last close, because the server does not know that it is open. A file that is to be
+// replaced gets the hidden name beforehand, as a second link: then its name is never absent, and a rename
+// that fails has changed nothing. If the server cannot make such a link, the file is renamed, and renamed
+// back if the replacement fails.
 //
-// A file that keeps another name needs no hidden one: the link count that comes with the look at the name says so, as
-// long as no other task of this mount takes a name from the file at that time. Once the file has lost all names but one,
-// taking that one hides it. (Linux's client hides a name only where the file was opened by it. FUSE does not say by which
-// name a file was opened.)
+// A file that keeps another name needs no hidden one. The link count in the answer to the lookup of the name
+// tells that, provided that no other task of this mount takes a name from the file at that time. Once the
+// file has lost all names but one, taking that one hides it. (Linux's client hides a name only if the file
+// was opened by it. FUSE does not say by which name a file was opened.)
 //
-// Hidden names stand in the Inode, and are removed behind its last close (closed()). Until then who removes
-// them, or renames something over them, gets EBUSY. If the client ends before, or the server's answer is lost
-// where the hidden name may be the only one that is left, they stay: a file too many is better than one that is
-// lost. An error that is no answer of the server leaves it open whether the name is gone; then nothing is
-// believed of it.
+// Hidden names are recorded in the Inode, and are removed after its last close (closed()). Until then a
+// removal of one, or a rename over one, fails with EBUSY. If the client ends before that, or if a server's
+// answer is lost when the hidden name may be the only one left, hidden names stay: a file too many is better
+// than a lost file. After an error that is not an answer of the server it is unknown whether the name is
+// gone, and nothing is assumed about it.
 //
-// Any of these tasks may run at the same time, in one directory, too; their caller keeps nothing for them. None
-// may outlive the Removal. Confined to the loop's thread.
+// Any of these tasks may run at the same time, also in one directory; their arguments keep alive what they
+// need. No task may outlive the Removal. Confined to the loop's thread.
 #pragma once
 
 #include <chrono>
@@ -37,12 +38,13 @@
 
 namespace nfsrdma::fs {
 
-/// What the name leads to. None: there is no such name.
+/// Looks the name up. Returns none if it does not exist.
 async::Task<Result<std::optional<Object>>> find_name(Engine& engine, Caller caller, FileHandle directory,
                                                      std::string name);
 
-/// Threads whose open(2) found the file gone that a removal or a renaming of this client has taken the name from. The kernel
-/// looks the name up again for them, once; no name is taken away until they have opened what they found, or for a moment.
+/// Threads whose open(2) found that a removal or rename of this client had taken the name from the file. The
+/// kernel looks the name up again for them, once. No name is taken away until they have opened what they
+/// found, or for a moment (kMoment).
 class Retries {
  public:
   explicit Retries(async::Loop& loop) : loop_(loop), arrived_(loop) {}
@@ -68,7 +70,7 @@ class Retries {
 
 class Removal {
  public:
-  /// All of them must outlive it.
+  /// All arguments must outlive this.
   Removal(Engine& engine, Inodes& inodes, Freshness& freshness, Counters& counters)
       : engine_(engine),
         inodes_(inodes),
@@ -81,7 +83,7 @@ class Removal {
 
   async::Task<Status> remove_file(Caller caller, std::shared_ptr<Inode> directory, std::string name);
   async::Task<Status> remove_directory(Caller caller, std::shared_ptr<Inode> directory, std::string name);
-  /// A rename that is under way.
+  /// The arguments of a rename.
   struct Renaming {
     Caller caller;
     std::shared_ptr<Inode> source;
@@ -90,7 +92,8 @@ class Removal {
     std::string new_name;
   };
   async::Task<Status> rename(Renaming what);
-  /// An open of the inode is under way: nothing takes a name from it meanwhile. While something does, none is begun.
+  /// Guards an open of the inode. While one lives, no task takes a name from the inode; while a task does, no
+  /// open begins.
   class Opening {
    public:
     Opening(Removal& removal, Inode& inode) : removal_(removal), under_way_(inode.names.opening()) {
@@ -105,7 +108,7 @@ class Removal {
     const async::Counted under_way_;
   };
   [[nodiscard]] Retries& retries() { return retries_; }
-  /// The inode's last open file is closed: its hidden names go.
+  /// Called when the inode's last open file is closed. Removes its hidden names.
   async::Task<void> closed(std::shared_ptr<Inode> inode);
 
  private:
@@ -114,7 +117,7 @@ class Removal {
   HiddenName hiding_place(const Inode& directory, const Caller& caller);
   async::Task<Status> hide(Caller caller, std::shared_ptr<Inode> directory, std::string name,
                            std::shared_ptr<Inode> inode);
-  /// A task that takes a name from the inode, while it lives.
+  /// Guards a task that takes a name from the inode.
   struct Leaving {
     Leaving(Freshness& all, std::shared_ptr<Inode> of)
         : freshness(all), inode(std::move(of)), under_way(inode->names.leaving()) {}
@@ -126,9 +129,9 @@ class Removal {
     const async::Counted under_way;
   };
   class Unseen;
-  /// The file that loses a name by a removal or renaming.
+  /// The file that loses a name by a removal or rename.
   struct Target {
-    std::shared_ptr<Inode> inode;  ///< null: no file of it is open here
+    std::shared_ptr<Inode> inode;  ///< null if no file of it is open here
     bool keeps_name = false;       ///< the file has another name, which stays
     std::shared_ptr<const Unseen> unseen;
     [[nodiscard]] bool needs_hidden_name() const { return inode && !keeps_name && !inode->names.is_hidden(); }
@@ -154,14 +157,14 @@ class Removal {
   Freshness& freshness_;
   Counters& counters_;
   Retries retries_;
-  std::uint64_t opening_ = 0;  // opens under way
-  unsigned unseen_ =
-      0;  // removals and renamings under way of which it is not known what they take a name from
+  std::uint64_t opening_ = 0;  // number of opens under way
+  // Number of removals and renames under way that did not look up which file loses its name.
+  unsigned unseen_ = 0;
   std::uint64_t unseen_at_ = 0;  // Freshness::count() at the end of the last of them
   std::uint64_t last_hidden_ = 0;
-  std::vector<std::weak_ptr<Inode>> with_hidden_;  // those that have hidden names, or had
+  std::vector<std::weak_ptr<Inode>> with_hidden_;  // inodes that have hidden names, or had some
   std::vector<FileHandle> going_;                  // directories of hidden names that are being removed
-  async::Event gone_;                              // one of these
+  async::Event gone_;                              // notified when the removal of a hidden name has ended
 };
 
 }  // namespace nfsrdma::fs

@@ -1,22 +1,25 @@
-// Writes that are answered before they are on the server, and what makes up for that.
+// Write-behind: writes that are answered before they are on the server, and the measures that keep this
+// correct.
 //
-// Writes are answered when they are on their way, of all files as many bytes as keep the server busy
-// (write_window.h); beyond that a write waits for room. Small ones of one open file that follow each other
-// are gathered first, for some milliseconds or until somebody wants to see them, and sent as one. A write
-// that touches the range of an earlier one waits until that one has ended, since WRITEs that are under way
-// together overtake each other. A write that is to be stable is answered when it is on the server's disk, and
-// so is every one of a file that has lost data, until an fsync() or close() of it has gone well.
+// Answering. A write is answered when its data is on its way; the bytes in flight of all files are limited to
+// what keeps the server busy (write_window.h), and beyond that a write waits for room. Small sequential
+// writes of one open file are first gathered, for some milliseconds or until an operation has to see them,
+// and sent as one WRITE. A write that touches the range of an earlier one waits until that one has ended,
+// because WRITEs in flight at the same time may be executed in any order. A write that must be stable is
+// answered when it is on the server's disk, and so is every write of a file that has lost data, until an
+// fsync() or close() of it has succeeded.
 //
-// Whoever must see what was written before settles first: settle() ends when the writes have that were
-// answered when it began (pending_writes.h). Later ones do not prolong it.
+// Settling. An operation that must see earlier writes first calls settle(), which ends when all writes have
+// ended that were answered when it began (pending_writes.h). Later writes do not prolong it.
 //
-// When a late write fails, its data is in no cache any more (on_lost()), and the error is told by the next
-// fsync() and close() of each open file (late_errors.h). Nothing is written again here: what the server has
-// and loses again is the engine's to write again, until it is committed.
+// Failure. When an answered write fails, its data is removed from all caches (on_lost()), and the next
+// fsync() and close() of each open file report the error (late_errors.h). Nothing is written again here: the
+// engine writes again what the server had and lost, until it is committed.
 //
-// It owns the gathered data, and holds the OpenHandle of each write until that has ended. What it knows of a
-// file stands in Inode::writes (file_writes.h). Any of its tasks may run at the same time, of one file, too;
-// their caller holds on to the Inode or the OpenHandle. None may outlive it. Confined to the loop's thread.
+// Ownership. WriteBehind owns the gathered data, and holds the OpenHandle of each write until the write has
+// ended. Its knowledge of a file is in Inode::writes (file_writes.h). Any of its tasks may run at the same
+// time, also for one file; the caller of a task holds the Inode or the OpenHandle. No task may outlive this.
+// Confined to the loop's thread.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +41,7 @@ class WriteBehind {
  public:
   using Bytes = std::span<const std::byte>;
 
-  /// `wsize`: of one WRITE, at most. All of them must outlive it.
+  /// `wsize` is the largest size of one WRITE. The other arguments must outlive this.
   WriteBehind(async::Loop& loop, Freshness& freshness, Counters& counters, std::uint32_t wsize);
   ~WriteBehind();
   WriteBehind(const WriteBehind&) = delete;
@@ -46,45 +49,49 @@ class WriteBehind {
 
   struct How {
     bool append = false;
-    bool stable = false;  ///< on the server's disk when it is answered
+    bool stable = false;  ///< the data is on the server's disk when the write is answered
   };
   /// `memory` holds what `data` points to.
   async::Task<Status> write(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
                             std::uint64_t offset, How how);
-  /// Gives the offset for an append, which has to begin at once: the server's end of file, or the end of this mount's
-  /// writes if they reach further, be they under way or ended since the server was asked. The server is asked anew unless
-  /// appends of this mount are under way, because nobody else can say better then.
+  /// Returns the offset for an append, which has to begin at once: the server's end of file, or the end of
+  /// this mount's writes if they reach further, whether they are under way or have ended since the server was
+  /// asked. The server is asked anew unless appends of this mount are under way, because then no other source
+  /// knows better.
   async::Task<Result<std::uint64_t>> place_append(std::shared_ptr<OpenHandle> file);
 
-  /// Ends when the writes have that were answered when it began.
+  /// Ends when all writes have ended that were answered when it began.
   async::Task<void> settle(Inode& inode);
-  /// Those with numbers up to `last`.
+  /// Does the same for the writes with numbers up to `last`.
   async::Task<void> settle(Inode& inode, std::uint64_t last);
-  /// For a READ of these bytes: settles, and waits for writes of them that began before and are not answered yet, and for
-  /// appends whose place is being found, which may be there. A READ that overtakes such a write would bring bytes from
-  /// before it into a page that stays behind its answer.
+  /// Prepares a READ of these bytes: settles, and also waits for earlier writes of the range that are not
+  /// answered yet, and for appends whose offset is being determined, because they may be in the range. A READ
+  /// that overtakes such a write would put older bytes into a page that stays after the write is answered.
   async::Task<void> settle_for_read(Inode& inode, std::uint64_t from, std::uint64_t to);
-  /// Whether it would have to wait.
+  /// Returns false if settle_for_read() would have to wait.
   [[nodiscard]] static bool may_read_at_once(const Inode& inode, std::uint64_t from, std::uint64_t to);
   /// Ends when any of the writes that are under way has ended.
   async::Task<void> one_settled(Inode& inode);
 
-  /// What was written of the file before is on the server's disk; late errors are not heeded. After that the
-  /// kernel's pages of it go with what the server has.
+  /// Brings all earlier writes of the file to the server's disk, and ignores late errors. Afterwards the
+  /// kernel's pages count as those of the server's current state, if that is certain
+  /// (Freshness::is_as_written).
   async::Task<Status> save(std::shared_ptr<OpenHandle> file);
-  /// The same, for others to see: nothing is learnt from it.
+  /// Brings all earlier writes to the server's disk, so that others can see them, without any effect on what
+  /// is known of the file.
   async::Task<Status> make_safe(std::shared_ptr<OpenHandle> file);
-  /// What the server has of the file, whoever wrote it here, is on its disk. `after`: the file's attributes
-  /// then, if they came along.
+  /// Commits what the server has of the file, through whichever open file it was written here. `after` gets
+  /// the file's attributes after the COMMIT, if any came.
   async::Task<Status> commit_all(std::shared_ptr<OpenHandle> file, std::optional<Attributes>* after);
 
-  /// What fsync() and close() answer whose save() gave `saved`. They count as told.
+  /// Return the results of fsync() and close() after save() has returned `saved`. Errors that they return
+  /// count as reported.
   static Status told_at_fsync(OpenHandle& file, Status saved);
   static Status told_at_close(OpenHandle& file, std::uint64_t lock_owner, Status saved);
 
-  /// Data that somebody was told is written is not, and will not be.
+  /// Called when data whose write was answered is lost.
   void lost(Inode& inode, const Error& error);
-  /// `sink`: sees to it that nobody finds what was lost in a cache.
+  /// `sink` is called with a file that lost data, to remove that data from all caches.
   void on_lost(std::function<void(Inode&)> sink) { lost_ = std::move(sink); }
 
   [[nodiscard]] std::size_t bytes_behind() const { return behind_; }
@@ -92,16 +99,16 @@ class WriteBehind {
   [[nodiscard]] Window window() const { return window_.window(); }
 
  private:
-  /// Its place among the inode's, until it has ended.
+  /// The place of a write among those of the inode, until it has ended.
   using Pending = PendingWrites::Place;
-  /// Small writes of one open file that follow each other, until they are sent as one.
+  /// Small sequential writes of one open file, until they are sent as one.
   struct Gathered {
     std::shared_ptr<OpenHandle> file;
     std::vector<std::byte> data;
     Pending pending;
     async::TimePoint begun;
   };
-  /// In an order that is the same in each run of the same work: not that of addresses.
+  /// An order that does not depend on addresses, so that each run of the same work is the same.
   struct ByNumber {
     bool operator()(const Inode* a, const Inode* b) const { return a->id < b->id; }
   };
@@ -131,10 +138,10 @@ class WriteBehind {
   const std::uint32_t wsize_;
   std::function<void(Inode&)> lost_;
   std::map<Inode*, Gathered, ByNumber> gathered_;
-  bool sending_old_ = false;  // send_old_gathered() runs
+  bool sending_old_ = false;  // send_old_gathered() is running
   std::uint64_t sending_task_ = 0;
-  std::size_t behind_ = 0;  // bytes that were answered and are not with the server
-  WriteWindow window_;      // for them
+  std::size_t behind_ = 0;  // bytes of answered writes that the server does not have yet
+  WriteWindow window_;      // the limit of behind_
   async::Event less_behind_;
 };
 
