@@ -33,12 +33,13 @@ Error not_there(AclXattr what) {
   return {ErrorKind::usage, ENODATA, "getxattr", name_of(what), "there is no such list"};
 }
 
-/// No more than owner, group and others: what a mode says.
+/// Returns whether the list has only entries for owner, group and others, which the mode expresses, too.
 bool is_mode(const PosixAcl& list) {
   return list.size() <= 3;
 }
 
-/// The list that says what the mode says: a mask is what it has for the group.
+/// Returns the list that is equivalent to the mode: the mask, if there is one, holds the mode's bits of the
+/// group.
 PosixAcl mode_of(const PosixAcl& list) {
   PosixAcl out;
   std::optional<std::uint32_t> mask;
@@ -54,7 +55,7 @@ PosixAcl mode_of(const PosixAcl& list) {
   return out;
 }
 
-/// Of the two POSIX lists.
+/// Selects one of the two POSIX lists.
 PosixAcl& chosen(PosixAcls& lists, AclXattr what) {
   return what == AclXattr::access ? lists.access : lists.inherited;
 }

@@ -57,8 +57,8 @@ async::Task<Status> DeferredCloses::make_safe(std::shared_ptr<Inode> inode) {
   co_return Status();
 }
 
-/// A file with deferred data is preferred to another inode that was once found there: another client may have replaced
-/// that one.
+/// Returns the inode at the name. A file with deferred data is preferred to another inode that was once found
+/// there, because another client may have replaced the other one.
 std::shared_ptr<Inode> DeferredCloses::known_at(const Inode& directory, const std::string& name) const {
   for (const auto& [number, one] : deferred_) {
     auto inode = one.lock();
@@ -68,7 +68,8 @@ std::shared_ptr<Inode> DeferredCloses::known_at(const Inode& directory, const st
 }
 
 bool DeferredCloses::is_below(const Inode& inode, const Inode& directory) const {
-  // Directories that were moved by another client may be remembered below each other.
+  // The depth is limited, because directories that another client moved may be remembered as below each
+  // other.
   constexpr int kDeepest = 1000;
   std::uint64_t at = inode.parent;
   for (int depth = 0; at != 0 && depth < kDeepest; ++depth) {

@@ -5,8 +5,8 @@
 namespace nfsrdma::fs {
 
 std::size_t DirectoryPages::size_of(const engine::Page& page) {
-  static const std::size_t kInside =
-      std::string().capacity();  // so much of a string takes no memory of its own
+  // The length up to which a string has no memory of its own.
+  static const std::size_t kInside = std::string().capacity();
   std::size_t out = page.entries.capacity() * sizeof(engine::Listed);
   for (const engine::Listed& one : page.entries) {
     for (const std::string* text : {&one.name, &one.attributes.owner, &one.attributes.group})

@@ -14,11 +14,12 @@ namespace nfsrdma::fs {
 namespace {
 
 constexpr std::string_view kUser = "user.";
-/// Attributes are asked for again where the size was set meanwhile, but not for ever.
+/// Attributes are requested again if the size was set meanwhile, up to this many times.
 constexpr int kMostTries = 4;
-/// On a mount for several users the kernel looks a name up for whoever walks through it, reads its attributes, or wants to
-/// make it, and does not say which. Whoever makes a name (mkdir(2), O_EXCL) has to hear whether it is there now. So only
-/// directories that the caller has walked through are believed for as long as attributes are, and other names for a moment.
+/// On a mount for several users the kernel looks a name up for a program that walks through it, reads its
+/// attributes, or wants to create it, and does not say which. A program that creates a name (mkdir(2),
+/// O_EXCL) has to learn whether it exists now. So only names of directories that the caller has walked
+/// through are valid for as long as attributes are, and other names for this time.
 constexpr Seconds kLeafBelieved{0.2};
 
 bool changes_nothing(const SetAttributes& changes) {
@@ -71,7 +72,7 @@ void FileSystem::forget(std::uint64_t id, std::uint64_t lookups) {
   freshness_.forgotten(*forgotten);
   deferred_closes_.forget(id);
   missing_names_.forget(id);
-  // It may have been removed: the server should not keep its blocks for us.
+  // The file may have been removed. If it stayed open, the server would keep its blocks.
   engine_->forget(forgotten->handle);
 }
 
@@ -96,7 +97,8 @@ Result<std::shared_ptr<Inode>> FileSystem::find(std::uint64_t id) const {
   return inode;
 }
 
-/// After ESTALE the kernel walks the path again, and is to hear what the server says of the names by now.
+/// Handles ESTALE: the kernel then walks the path again, and must get the server's current answers for the
+/// names.
 template <class Answer>
 void FileSystem::heed_stale(const Inode& inode, const Answer& answer) {
   if (answer || answer.error().errno_value() != ESTALE) return;
@@ -107,7 +109,7 @@ void FileSystem::heed_stale(const Inode& inode, const Answer& answer) {
   known->attributes.forget();
 }
 
-/// Where the file that somebody opens was found; fresh, if that was just now.
+/// Returns the place where the file was found that is being opened. `fresh`: it was found just now.
 std::optional<Place> FileSystem::place_of(const Inode& inode, bool fresh) const {
   const auto directory = inodes_.find(inode.parent);
   if (!directory) return std::nullopt;
@@ -133,11 +135,11 @@ Entry FileSystem::entry(const FileHandle& handle, const Inode& directory, const 
   const auto inode = inodes_.look_up(handle, name, told.type);
   out.inode = inode->id;
   inodes_.place(*inode, directory.id, name);
-  inode->attributes.forget();  // older than these
+  inode->attributes.forget();  // the kept attributes are older than these
   Attributed now = freshness_.attributed(*inode, told, as_of, when);
   out.attributes = std::move(now.attributes);
   out.attributes_valid = now.valid;
-  // A name is its directory's, which has no delegation.
+  // The validity of a name depends on its directory, which has no delegation.
   const Seconds believed = options_.names ? freshness_.valid(out.attributes) : Seconds(0);
   if (!options_.several_users) {
     out.name_valid = believed;
@@ -149,7 +151,8 @@ Entry FileSystem::entry(const FileHandle& handle, const Inode& directory, const 
   return out;
 }
 
-/// For so long a name is believed not to be there: its directory would have to change, and nothing tells us when it does.
+/// Returns how long the absence of a name is valid. A change of the directory would end it, but this client
+/// is not notified of one.
 async::Clock::duration FileSystem::missing_for() const {
   return std::chrono::duration_cast<async::Clock::duration>(std::min(options_.file_min, Seconds(1)));
 }
@@ -225,13 +228,14 @@ bool FileSystem::may_search(const Inode& directory, const Caller& caller) const 
   return !options_.several_users || directory.searchers.has(caller, loop().now());
 }
 
-/// The server has let the caller look a name up, when it was `asked`.
+/// Called when the server, at the time `asked`, has let the caller look a name up.
 void FileSystem::may_search_from_now(Inode& directory, const Caller& caller, std::uint64_t as_of,
                                      async::TimePoint asked) {
   if (!directory.attributes.altered_since(as_of)) freshness_.search_granted(directory, caller, asked);
 }
 
-/// Returns what the name led to a while ago, with attributes that are valid now, or none: then the server has to be asked.
+/// Returns the object that the name led to a while ago, with attributes that are valid now; none if the
+/// server has to be asked.
 async::Task<Result<std::optional<Entry>>> FileSystem::find_known(Caller caller,
                                                                  std::shared_ptr<Inode> directory,
                                                                  std::string name) {
@@ -245,13 +249,13 @@ async::Task<Result<std::optional<Entry>>> FileSystem::find_known(Caller caller,
   if (!told || inodes_.at(directory->id, name) != inode) co_return none;
   Entry out;
   out.inode = inodes_.look_up(inode->handle, name, told->attributes.type)->id;
-  inode->names.found();  // as behind every LOOKUP
+  inode->names.found();  // as after every LOOKUP
   out.attributes = std::move(told->attributes);
   out.attributes_valid = told->valid;
   co_return out;
 }
 
-/// In a page of the directory that is there.
+/// Looks the name up in the pages of the directory that are in memory.
 std::optional<Entry> FileSystem::find_ahead(const Caller& caller, const Inode& directory,
                                             const std::string& name) {
   const auto found = lookups_ahead_.take(directory, caller, name);
@@ -279,9 +283,10 @@ async::Task<void> FileSystem::read_ahead(std::shared_ptr<DirectoryHandle> direct
   }
 }
 
-/// GETATTR of the kernel, which a read(2) sends before it looks at the cached pages and the cached size. The kernel ignores
-/// the answer if a notification for the file arrives meanwhile. So the answer is not given before notifications that drop
-/// pages or enlarge the file have come to their end: the cached pages and the cached size are right then by themselves.
+/// Handles the kernel's GETATTR, which a read(2) sends before it looks at the cached pages and the cached
+/// size. The kernel ignores the answer if a notification for the file arrives meanwhile. So the answer is
+/// held back until notifications that drop pages or enlarge the file have ended; the cached pages and the
+/// cached size are then correct in any case.
 async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint64_t id) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
@@ -289,14 +294,14 @@ async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint6
   co_return co_await attributes_now(std::move(caller), std::move(*inode));
 }
 
-/// attributes() for who may not wait until pages are dropped: from within SETATTR, for which the kernel holds back writes
-/// of dirty pages.
+/// Does what attributes() does without waiting until pages are dropped. SETATTR needs this, because the
+/// kernel holds back writes of dirty pages while it waits for SETATTR.
 async::Task<Result<Attributed>> FileSystem::attributes_now(Caller caller, std::shared_ptr<Inode> inode) {
-  // Who has closed it looks at what stays.
+  // A program that has closed the file expects its final attributes.
   if (inode->writes.is_saving()) co_await writes_.settle(*inode);
   if (!inode->writes.empty()) {
     if (auto told = freshness_.while_writing(*inode)) co_return *told;
-    // Not for all of them: one that ends brings the times of a write, which is what may not be missing.
+    // Wait for one write only: the first that ends returns the times of a write, which must not be missing.
     co_await writes_.one_settled(*inode);
     if (auto told = freshness_.while_writing(*inode)) co_return *told;
   }
@@ -318,8 +323,9 @@ async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::u
                                                            std::shared_ptr<OpenHandle> file) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
-  // truncate(2): the kernel may have left that to us, and servers let a file's owner cut it whatever its mode is. Else
-  // they know better why not: the file system may be read-only.
+  // truncate(2): the kernel may have left the check of rights to us, and servers let a file's owner cut the
+  // file whatever its mode is. Other errors are the server's to report, because the file system may be
+  // read-only.
   if (changes.size && !file) {
     auto allowed = co_await access(caller, id, W_OK);
     const bool denied = !allowed && allowed.error().errno_value() == EACCES;
@@ -330,13 +336,15 @@ async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::u
     }
   }
   co_await writes_.settle(**inode);
-  // Linux: what is left where the kernel would clear set-id bits and leaves that to the server.
+  // Linux sends a SETATTR without changes if the kernel would clear set-id bits but leaves that to the
+  // server.
   if (changes_nothing(changes)) co_return co_await attributes_now(std::move(caller), *inode);
   const Naming naming(freshness_, *inode);
   (*inode)->searchers.forget();
   const ServerFileRef open = file ? file->file() : nullptr;
   std::uint64_t as_of = freshness_.count();
-  // ftruncate(2): whoever opened the file for writing may cut it, whoever he is by now.
+  // ftruncate(2): the right was checked when the file was opened for writing, so the opener's credential
+  // counts.
   if (file) caller = file->caller();
   auto got = co_await engine_->set_attributes(std::move(caller), (*inode)->handle, changes, open);
   if (changes.size) {
@@ -376,7 +384,8 @@ async::Task<Result<Space>> FileSystem::space(Caller caller, std::uint64_t id) {
 
 // ---- making, removing, renaming ----
 
-/// Of what was found or made. Its attributes may not have come along, or its size may have been set since.
+/// Returns the entry of an object that was found or made. Attributes are requested if none came with the
+/// answer, or if the size has been set since.
 async::Task<Result<Entry>> FileSystem::made(Object object, std::shared_ptr<Inode> directory, std::string name,
                                             std::uint64_t as_of) {
   const auto known = inodes_.find(object.handle);
@@ -454,7 +463,7 @@ async::Task<Result<Entry>> FileSystem::link(Caller caller, std::uint64_t id, std
   auto safe = co_await deferred_closes_.make_safe(*inode);
   if (!safe) co_return safe.error();
   Naming naming(freshness_, *parent, name);
-  const Naming linking(freshness_, *inode);  // it has a link more
+  const Naming linking(freshness_, *inode);  // the link count changes, too
   auto linked = co_await engine_->link(caller, (*inode)->handle, (*parent)->handle, name);
   co_return co_await entered(naming, std::move(caller), std::move(linked), *parent, std::move(name));
 }
@@ -506,7 +515,7 @@ async::Task<Result<std::shared_ptr<DirectoryHandle>>> FileSystem::open_directory
   co_return out;
 }
 
-/// A program has the directory open, and its page counts as memory of the one who opened it.
+/// Counts the page of a directory that a program has open as memory of the user who opened it.
 void FileSystem::hold_page(DirectoryHandle& directory) {
   const auto user = directory.caller ? std::optional(directory.caller->uid) : std::nullopt;
   const std::size_t size = sizeof(ReadPage) + DirectoryPages::size_of(directory.read->page);
@@ -532,7 +541,8 @@ async::Task<Result<std::shared_ptr<const ReadPage>>> FileSystem::read_page(
   co_return read;
 }
 
-/// A program lists the directory: what the page says of names that the kernel does not take along is of use, too.
+/// Keeps the page of a directory that a program lists, because the kernel does not take along all attributes
+/// in it.
 void FileSystem::keep_for_lookups(const DirectoryHandle& directory) {
   if (options_.names && !directory.read->page.entries.empty()) lookups_ahead_.keep(directory);
 }
@@ -543,10 +553,11 @@ async::Task<Result<ListedNames>> FileSystem::list(std::shared_ptr<DirectoryHandl
   DirectoryHandle& at = *directory;
   const auto inside = [&] {
     if (at.loaded == Loaded::no) return false;
-    // From the beginning they are read anew, as rewinddir(3) has it, but for the first time.
+    // From the beginning the names are read anew, as rewinddir(3) demands. The first time the page of the
+    // open is used.
     if (cookie == 0) return std::exchange(at.loaded, Loaded::yes) == Loaded::for_open;
-    // A page that ends with the cookie that it came behind is asked for again: whether the server gets on at
-    // all shows in what follows it (CookieLoop).
+    // A page that ends with the cookie behind which it begins is requested again. The pages that follow show
+    // whether the server makes progress at all (CookieLoop).
     const Page& page = at.read->page;
     if (cookie == at.read->begin) return page.entries.empty() || page.entries.back().cookie != cookie;
     return std::ranges::any_of(page.entries, [&](const auto& entry) { return entry.cookie == cookie; }) &&
@@ -579,7 +590,8 @@ bool FileSystem::is_gone(const DirectoryHandle& directory, const Listed& listed)
          NameChanges::Verdict::gone;
 }
 
-/// Whether this mount has changed what the page says of the entry, or told the kernel something newer.
+/// Returns whether this mount has changed what the page says of the entry, or has given the kernel newer
+/// attributes.
 bool FileSystem::is_outdated(const DirectoryHandle& directory, const Listed& listed) const {
   const auto verdict = directory.inode->entries.judge(listed.name, directory.read->names_as_of);
   if (verdict != NameChanges::Verdict::as_listed) return true;
@@ -614,7 +626,7 @@ async::Task<FileSystem::Dots> FileSystem::dots(std::shared_ptr<DirectoryHandle> 
   if (inode->attributes.number() == 0) (void)co_await attributes(directory->caller, inode->id);
   Dots out;
   out.self = out.parent = inode->attributes.number();
-  // The kernel knows what is above the mount, and nobody else does.
+  // Only the kernel knows the directory above the mount.
   if (inode->id == Inodes::kRoot) co_return out;
   const auto parent = inodes_.find(inode->parent);
   if (parent && parent->attributes.number() != 0) {
@@ -654,7 +666,7 @@ async::Task<Status> FileSystem::set_acl(Caller caller, std::shared_ptr<Inode> in
     inode->searchers.forget();
     set = co_await set_acl_xattr(*engine_, std::move(caller), inode->handle, acl, std::move(value));
   }
-  // The mode has changed with it, of which the kernel does not know.
+  // The mode has changed with the list, but the kernel's attributes show the old one.
   freshness_.doubt(*inode);
   co_return set;
 }

@@ -1,4 +1,4 @@
-// Files that are open: data, locks, close-to-open.
+// FileSystem's operations on open files: data, locks, close-to-open.
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <sys/stat.h>
@@ -19,7 +19,7 @@ namespace {
 constexpr auto kDropFor = std::chrono::milliseconds(10);
 constexpr auto kBeginWithin = std::chrono::seconds(1);
 constexpr auto kEarlyWait = std::chrono::milliseconds(5);
-// Behind a loss, close(2) waits again.
+// After a loss of data, close(2) waits for this long again.
 constexpr auto kCarefulFor = std::chrono::seconds(60);
 
 Access access_of(int flags) {
@@ -33,8 +33,9 @@ Access access_of(int flags) {
   }
 }
 
-/// Nobody can map a file that is open for writing only, and nobody misses its pages; so the kernel keeps none
-/// of what is appended, which it would put where it believes the end to be.
+/// Sets the handle's state from the flags of open(2). No program can map a file that is open for writing
+/// only, or miss its pages. So with O_APPEND the kernel caches no pages of it, which it would put where it
+/// believes the end of the file to be.
 void heed_flags(OpenHandle& handle, int flags) {
   handle.flags = flags;
   handle.direct = (flags & O_DIRECT) != 0;
@@ -45,21 +46,21 @@ void heed_flags(OpenHandle& handle, int flags) {
 
 // ---- open, close ----
 
-/// The bytes of a file that is being opened.
+/// The first bytes of a file that is being opened.
 struct FileSystem::Early {
   Early(async::Loop& loop, std::size_t size)
       : memory(loop.memory().take(size)), wanted(size), begun(loop.now()), ended(loop) {}
   async::Memory memory;
   const std::size_t wanted;
   const async::TimePoint begun;
-  std::uint64_t changed = 0;  ///< KnownAttributes::changed(), as it was then
+  std::uint64_t changed = 0;  ///< KnownAttributes::changed() when the READ began
   bool done = false;
   std::optional<Engine::EarlyRead> got;
   async::Event ended;
 };
 
-/// None where it is not worth its while: not for a large file, nor where the kernel may have its pages, nor where such
-/// bytes were not wanted lately.
+/// Begins an early read. Returns null if one does not pay: for a large file, for a file whose pages the
+/// kernel may have, and if recent early reads were not used.
 std::shared_ptr<FileSystem::Early> FileSystem::begin_early(const Caller& caller, const Inode& inode,
                                                            int flags) {
   constexpr std::size_t kMost = 16U << 10, kPage = 4096;
@@ -85,7 +86,8 @@ async::Task<void> FileSystem::read_early(std::shared_ptr<Engine> engine, Caller 
   early->ended.notify_all();
 }
 
-/// Its answer comes right behind that to OPEN; one that does not is not waited for.
+/// Gives the early bytes to the handle if they are valid. Their answer usually follows the answer to OPEN at
+/// once; a later one is not waited for (kEarlyWait).
 async::Task<void> FileSystem::take_early(std::shared_ptr<Early> early, std::shared_ptr<OpenHandle> file,
                                          Attributes told) {
   const auto last = loop().now() + kEarlyWait;
@@ -100,14 +102,14 @@ async::Task<void> FileSystem::take_early(std::shared_ptr<Early> early, std::shar
     file->has_read(std::move(early->memory), early->wanted, early->got->size, early->begun);
 }
 
-/// The file is closed: whether what was read early was wanted.
+/// Called when the file is closed. Notes whether its early bytes were used.
 void FileSystem::judge_early(const OpenHandle& file) {
   if (file.early_read)
     early_worth_ = std::clamp(early_worth_ + (file.used_early() ? 1 : -1), 0, kMostEarlyWorth);
 }
 
 namespace {
-/// Whether the mode bits alone let him read it.
+/// Returns whether the mode bits alone let the user read the file.
 bool mode_lets_read(const Attributes& of, const security::Identity& who) {
   if (of.uid == who.uid) return (of.mode & S_IRUSR) != 0;
   const bool in_group =
@@ -116,9 +118,10 @@ bool mode_lets_read(const Attributes& of, const security::Identity& who) {
 }
 }  // namespace
 
-/// The server has let the caller open the file. On a mount for several users the kernel does not judge him, and servers let
-/// whoever may execute a file read it (RFC 8881 6.2.1.3), leaving it to the client to tell the two apart. So ACCESS judges
-/// whoever opens a file for execution, and whoever reads one whose mode bits do not let him.
+/// Checks the right to read after the server has let the caller open the file. On a mount for several users
+/// the kernel does not check it, and servers let a user who may only execute a file read it (RFC 8881
+/// 6.2.1.3), and leave the distinction to the client. So ACCESS is asked if a file is opened for execution,
+/// or is read by a user whom its mode bits do not let read it.
 async::Task<Status> FileSystem::may_read(Caller caller, std::uint64_t id, int flags,
                                          const std::optional<Attributes>& told) {
   if (!options_.several_users || !caller) co_return Status();
@@ -173,13 +176,14 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
     co_return out;
   }
   const auto change = told ? std::optional(told->change) : std::nullopt;
-  // Also where the file is open here already: what somebody else wrote may be what has changed it.
+  // This applies also if the file is open here already, because another client may have written it since.
   out.keep_cache = (*inode)->attributes.cache(change) || !options_.close_to_open;
   const bool is_told = change && (*inode)->attributes.is_told(*change);
   out.keep_attributes = out.keep_cache || is_told;
   if (!out.keep_attributes) (*inode)->attributes.tell_no_state();
-  // Kept pages do not mean that the kernel knows the size: tell_size() does nothing while a file is open only for writing.
-  // Nor does the state that the kernel was told, if a write past the kernel has enlarged the file since.
+  // Valid pages do not mean that the kernel knows the size, because tell_size() does nothing while a file is
+  // open for writing only. Nor do valid attributes mean it, if a write that bypassed the kernel has enlarged
+  // the file since.
   std::uint64_t size = 0;
   if ((*inode)->pages.lags()) size = (*inode)->writes.written_since(asked.as_of).value_or(0);
   if (told && options_.close_to_open && (!is_told || (*inode)->pages.lags()))
@@ -209,13 +213,13 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   out.entry = std::move(*entered);
   auto inode = inodes_.find(out.entry.inode);
   const bool was_changed = inode->attributes.changed() > as_of;
-  if (how.truncate) freshness_.resized(*inode);  // it may have been there before
+  if (how.truncate) freshness_.resized(*inode);  // the file may have existed before
   inode->attributes.cache(out.entry.attributes.change);
   out.handle = std::make_shared<OpenHandle>(loop(), counters_, read_window_, std::move(inode),
                                             std::move(opened->file), caller);
   heed_flags(*out.handle, flags);
-  // The file may have been open here already. Writes that were answered before are cut as well, though they may have
-  // reached the server behind the OPEN.
+  // The file may have been open here already. Its earlier answered writes must be cut as well, even if they
+  // reach the server after the OPEN.
   Inode& opened_inode = out.handle->inode();
   if (how.truncate && (was_changed || !opened_inode.writes.empty())) {
     SetAttributes changes;
@@ -241,12 +245,12 @@ async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uin
   const bool writes = file->file()->access() != Access::read;
   Status done;
   if (writes && may_close_early(*file)) {
-    beside_.spawn(deferred_closes_.save(file));  // all of it is on its way then
+    beside_.spawn(deferred_closes_.save(file));  // all of the data is in flight after this
     engine_->close_is_deferred(file->file());
   } else if (writes) {
     done = co_await writes_.save(file);
   } else if (file->file()->knows_owner(lock_owner)) {
-    (void)co_await writes_.make_safe(file);  // those who may write hear how that went
+    (void)co_await writes_.make_safe(file);  // an error is reported through the handles that may write
   }
   if (file->file()->knows_owner(lock_owner)) {
     auto released = co_await file->file()->release_locks(lock_owner);
@@ -256,9 +260,10 @@ async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uin
   co_return WriteBehind::told_at_close(*file, lock_owner, std::move(done));
 }
 
-/// Not where data was lost before, of this file or lately of another (a full disk): then whoever closes it wants to hear
-/// how that went. Nor where the file is locked, by whomever: flock(2) and locks of an open file description are not the
-/// process's that closes it, and are to be gone when their last descriptor is.
+/// Returns whether close(2) may return before the data is safe. It must wait if data was lost, of this file
+/// or lately of another one (a full disk), because the program then has to get the error. It also waits if
+/// any lock on the file is held: flock(2) and locks of an open file description do not belong to the process
+/// that closes, and must be gone when their last descriptor is.
 bool FileSystem::may_close_early(const OpenHandle& file) const {
   const Inode& inode = file.inode();
   const auto locked = [](const OpenHandle* handle) { return handle->file()->has_locks(); };
@@ -275,7 +280,8 @@ void FileSystem::write_out(const FileHandle& handle, std::shared_ptr<void> until
 
 async::Task<void> FileSystem::settle_beside(std::shared_ptr<Inode> inode, std::shared_ptr<void> /*until*/) {
   co_await writes_.settle(*inode);
-  // Deferred data has to be stable by then: it must not be written again once another client may write the file.
+  // Deferred data has to be stable by then, because it must not be written again once another client may
+  // write the file.
   while (inode->writes.is_saving()) (void)co_await inode->settled.wait_until(async::TimePoint::max());
 }
 
@@ -299,8 +305,9 @@ async::Task<void> FileSystem::closed() {
 }
 
 namespace {
-/// An open file that is being closed. It counts among the inode's until end(), or until this goes, since the task of a
-/// close() may be destroyed before. Where the kernel has forgotten the inode by then, the last of its files takes it along.
+/// An open file that is being closed. It counts among the inode's open files until end(), or until this
+/// object is destroyed, because the task of a close() may be destroyed earlier. If the kernel has forgotten
+/// the inode by then, the close of its last file removes it from the table.
 class Closing {
  public:
   Closing(FileSystem& files, OpenHandle& file) : files_(files), file_(&file), inode_(file.shared_inode()) {}
@@ -328,9 +335,9 @@ async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
   judge_early(*file);
   file->drop_ahead();
   auto closed = co_await engine_->close(file->file());
-  // What was lost behind a close(2) that did not wait for it.
+  // This close() reports data that was lost after a close(2) which did not wait for it.
   if (file->deferred) {
-    // There is no later COMMIT that could have it written again.
+    // No later COMMIT can have the data written again.
     if (!closed && file->file()->has_unstable_data()) writes_.lost(*inode, closed.error());
     auto untold = DeferredCloses::closed(*file);
     if (closed) closed = std::move(untold);
@@ -344,7 +351,7 @@ async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
 
 // ---- reading, writing ----
 
-/// The kernel shall not find in its caches what is not on the server.
+/// Makes the kernel drop its cached attributes and pages of a file that lost data.
 void FileSystem::forget_pages(Inode& inode) {
   freshness_.doubt(inode);
   if (auto held = drop_pages_ ? inodes_.find(inode.id) : nullptr)
@@ -359,7 +366,7 @@ namespace {
 bool goes_past_pages(const OpenHandle& file) {
   return file.direct || file.uncached;
 }
-/// A read of the kernel's up to `end` is under way while one lives, and puts pages.
+/// Guards a read by the kernel up to `end`, which puts pages into its cache.
 struct Paging {
   Paging(KernelPages& all, std::uint64_t end) : pages(all) { pages.begin_read(end); }
   ~Paging() { pages.end_read(); }
@@ -374,7 +381,7 @@ async::Task<Result<ReadData>> FileSystem::read(std::shared_ptr<OpenHandle> file,
   Inode& inode = file->inode();
   std::optional<Paging> paging;
   if (!goes_past_pages(*file)) paging.emplace(inode.pages, offset + size);
-  // Not only the range: a write behind it says that the file does not end there.
+  // Writes behind the range matter, too, because they show that the file does not end there.
   co_await writes_.settle_for_read(inode, offset, offset + size);
   const auto age = std::max(options_.file_max, Seconds(1));
   auto got = co_await file->read(offset, size,
@@ -453,12 +460,13 @@ async::Task<void> run_correction(std::shared_ptr<Correction> correction, std::sh
 }
 }  // namespace
 
-/// Corrects what the kernel has cached of an append that it put in the wrong place: it is notified of the new size, and
-/// drops its pages. The kernel waits for the answer to this write; if the last page of the write was not cached whole, it
-/// keeps that page locked until then, and neither notification can end before. So their ends are awaited here for kDropFor
-/// only, for the sake of mappings. Programs that call read(2) wait in attributes(). But that the pages' dropping begins is
-/// awaited: where the file is shorter than the kernel believes, only the next GETATTR corrects that, and the kernel would
-/// ignore one that it has sent before.
+/// Corrects what the kernel has cached of an append that it put in the wrong place: it is notified of the new
+/// size, and drops its pages. The kernel waits for the answer to this write. If the last page of the write
+/// was not cached whole, the kernel keeps that page locked until then, and neither notification can end
+/// before. So their ends are awaited here only for kDropFor, for the sake of mappings; programs that call
+/// read(2) wait in attributes(). The beginning of the drop is always awaited: if the file is shorter than the
+/// kernel believes, only the answer to its next GETATTR corrects that, and the kernel ignores an answer to a
+/// GETATTR that it sent before the drop began.
 async::Task<void> FileSystem::correct_pages(std::shared_ptr<OpenHandle> file, std::uint64_t end,
                                             std::byte last) {
   const auto correction = std::make_shared<Correction>(loop());
@@ -475,23 +483,25 @@ async::Task<void> FileSystem::correct_pages(std::shared_ptr<OpenHandle> file, st
   (void)co_await until(correction->done);
 }
 
-/// The kernel keeps pages of what it writes, and drops those in the way of O_DIRECT before it writes.
+/// Called after a write. Drops or corrects the kernel's pages that do not match the file any more. The kernel
+/// caches pages of what it writes, and drops the pages in the range of an O_DIRECT write before it sends the
+/// write.
 async::Task<void> FileSystem::drop_stale_pages(std::shared_ptr<OpenHandle> file, Writing how,
                                                std::uint64_t offset, std::size_t size, std::byte last) {
   Inode& inode = file->inode();
   if (!drop_pages_) co_return;
   if (!how.written_back) inode.pages.reaches(how.kernels_offset + size);
   if (how.written_back) {
-    // The kernel drops no page that it writes back before that is answered: to wait for it here would be for ever. It
-    // takes any open file for this, one that goes past its pages, too.
+    // The kernel drops a page that it writes back only after the write is answered, so waiting for a drop
+    // here would never end. The kernel uses any open file for such a write, also one that bypasses its pages.
     inode.pages.put(how.kernels_offset + size);
   } else if (file->uncached) {
-    // The kernel has done neither for a write that goes past its pages. Those in front of the write stay cached, with
-    // what was stored in them.
+    // For a write that bypasses the kernel's pages the kernel has neither cached nor dropped any. The pages
+    // in front of the write stay cached, with what was stored in them.
     if (inode.pages.any_from(offset)) co_await drop_pages_from(inode, offset);
     if (offset != how.kernels_offset) co_await tell_appended(inode, offset + size, last);
   } else if (file->direct) {
-    // Those that were being read meanwhile may be from before it.
+    // Pages that were read meanwhile may be older than the write.
     const bool read = how.paging || inode.pages.reads() != how.page_reads;
     if (read) co_await drop_pages_(inode.id, offset, size);
     if (offset != how.kernels_offset) co_await tell_appended(inode, offset + size, last);
@@ -514,7 +524,7 @@ async::Task<Result<std::uint64_t>> FileSystem::seek(std::shared_ptr<OpenHandle> 
   auto found = co_await file->file()->seek(offset, whence == SEEK_HOLE);
   if (!found) {
     if (found.error().errno_value() != EOPNOTSUPP) co_return found.error();
-    co_return whence == SEEK_HOLE ? size : offset;  // as if there were no holes: lseek(2) allows it
+    co_return whence == SEEK_HOLE ? size : offset;  // lseek(2) allows treating the whole file as data
   }
   if (*found) co_return **found;
   if (whence == SEEK_HOLE) co_return size;
@@ -527,7 +537,7 @@ async::Task<Status> FileSystem::allocate(std::shared_ptr<OpenHandle> file, int m
   if (mode != 0 && mode != (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE)) {
     co_return refusal(EOPNOTSUPP, "fallocate", file->inode().label, "NFS has nothing for this mode");
   }
-  // What is not committed must not come back into a hole.
+  // Uncommitted data must not be written again into a hole.
   auto committed = co_await writes_.commit_all(file, nullptr);
   if (!committed) co_return committed;
   Status done;
@@ -548,7 +558,7 @@ async::Task<Result<std::uint64_t>> FileSystem::copy(std::shared_ptr<OpenHandle> 
   co_await writes_.settle(to->inode(), written);
   auto copied = co_await engine_->copy(from->file(), from_offset, to->file(), to_offset, count);
   freshness_.resized(to->inode());
-  co_return copied;  // EOPNOTSUPP: the kernel then copies by reading and writing
+  co_return copied;  // after EOPNOTSUPP the kernel copies by reading and writing
 }
 
 // ---- locks ----
@@ -559,7 +569,7 @@ async::Task<Result<std::optional<LockHolder>>> FileSystem::test_lock(std::shared
 }
 
 namespace {
-/// Says when it is done to whoever waits for that or for something else.
+/// Runs `task`, then sets `done` and wakes the waiter, which may also be woken by a cancellation.
 async::Task<void> then_wake(std::shared_ptr<OpenHandle> /*file*/, async::Task<void> task,
                             std::shared_ptr<locking::LockWait> wait, std::shared_ptr<bool> done) {
   co_await std::move(task);
@@ -568,7 +578,7 @@ async::Task<void> then_wake(std::shared_ptr<OpenHandle> /*file*/, async::Task<vo
 }
 }  // namespace
 
-/// send_out(), unless the wait is cancelled before: then false.
+/// Does what send_out() does, but ends early if the wait is cancelled. Returns false then.
 async::Task<bool> FileSystem::settle_or_cancel(std::shared_ptr<OpenHandle> file,
                                                std::shared_ptr<locking::LockWait> wait) {
   const auto done = std::make_shared<bool>(false);
@@ -579,7 +589,8 @@ async::Task<bool> FileSystem::settle_or_cancel(std::shared_ptr<OpenHandle> file,
 
 async::Task<Status> FileSystem::lock(std::shared_ptr<OpenHandle> file, LockRequest request,
                                      std::shared_ptr<locking::LockWait> wait) {
-  // What was written before the lock is to be seen by whoever has it next, and what others wrote by us.
+  // Data written before the lock must be visible to the next holder, and this client must see what others
+  // wrote.
   Inode& inode = file->inode();
   if (wait) {
     const bool settled = co_await settle_or_cancel(file, wait);
@@ -600,7 +611,7 @@ async::Task<Status> FileSystem::lock(std::shared_ptr<OpenHandle> file, LockReque
 
 async::Task<Status> FileSystem::unlock(std::shared_ptr<OpenHandle> file, std::uint64_t owner,
                                        LockRange range) {
-  // Also what was stored in mappings under the lock. For who has none there is nothing to be sent.
+  // Data stored in mappings under the lock is written back, too. An owner without locks has nothing to send.
   Inode& inode = file->inode();
   if (file->file()->knows_owner(owner) && may_have_stores(inode)) co_await fetch_pages(inode, false);
   auto committed = co_await writes_.make_safe(file);

@@ -1,14 +1,20 @@
-// Reading and writing past the kernel (fuse/ring_service.h), in step with what goes through it.
+// Reads and writes that bypass the kernel (fuse/ring_service.h), kept consistent with those that go through
+// it.
 //
-// The kernel does not see these, so what it does for its own reads and writes is done here. Before: what programs have
-// stored in mappings, and with a write-back cache what they have written, is in the kernel's pages only, and is
-// fetched. It can only be there where the kernel has pages at all (kernel_pages.h) of a file that somebody has open for
-// writing; a mapping keeps its file open. After a write: the kernel's pages go, with what it believes of the file's
-// size and times. It asks for attributes anew before it reads, but not when a page of a mapping is touched: behind the
-// end that it knows that is SIGBUS. So it is told of a new end, unless nobody can have the file mapped.
+// The kernel does not see these operations, so what it does for its own reads and writes is done here.
 //
-// To drop pages takes a thread's help and a write-back. So it is done when the two ways are mixed in one file, and
-// costs nothing where one of them is used at a time.
+// Before a read or write: data that programs have stored in mappings, and with a write-back cache data that
+// they have written, is only in the kernel's pages, and is fetched. Such data can exist only if the kernel
+// has pages of the file at all (kernel_pages.h) and the file is open for writing; a mapping keeps its file
+// open.
+//
+// After a write: the kernel's pages are dropped, and with them its idea of the file's size and times. The
+// kernel requests attributes again before a read(2), but not when a page of a mapping is touched: behind the
+// end that it knows, that is SIGBUS. So the kernel is notified of a new end, unless no program can have the
+// file mapped.
+//
+// Dropping pages takes a thread's help and a write-back. It is only done when both ways are used for one
+// file, and costs nothing as long as one of them is.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -18,7 +24,7 @@
 
 namespace nfsrdma::fs {
 
-/// The kernel writes out those that are dirty before it drops them.
+/// Drops the kernel's pages from `offset` on. The kernel writes dirty ones back first.
 async::Task<void> FileSystem::drop_pages_from(Inode& inode, std::uint64_t offset) {
   const auto dropping = inode.pages.dropping(offset);
   co_await drop_pages_(inode.id, offset, 0);
@@ -26,28 +32,30 @@ async::Task<void> FileSystem::drop_pages_from(Inode& inode, std::uint64_t offset
 
 async::Task<void> FileSystem::fetch_pages(Inode& inode, bool gathers) {
   if (!drop_pages_) co_return;
-  // Who comes while others fetch them has to see them, too.
+  // A task that comes during another task's drop has to see the fetched data, too.
   while (inode.pages.is_dropping()) (void)co_await inode.settled.wait_until(async::TimePoint::max());
   const auto writes = [](OpenHandle* handle) { return handle->file()->access() != Access::read; };
   if (gathers || (inode.pages.any() && std::ranges::any_of(inode.open, writes)))
     co_await drop_pages_from(inode, 0);
 }
 
-/// A store in a mapping takes an open file that may be read and written, and pages of the kernel's.
+/// Returns whether a mapping may have stores that are not written back. That takes a file open for reading
+/// and writing, and pages in the kernel's cache.
 bool FileSystem::may_have_stores(const Inode& inode) const {
   const auto stores = [](OpenHandle* handle) { return handle->file()->access() == Access::both; };
   return drop_pages_ && inode.pages.may_hold_stores() && std::ranges::any_of(inode.open, stores);
 }
 
-/// What programs have written of the file, and stored in mappings of it, is with the server then. The kernel writes
-/// mappings back at close(2) and fsync(2), but neither for a lock nor for lseek(2), nor at the source of copy_file_range(2).
+/// Sends all that programs have written to the file, or stored in mappings of it, to the server. The kernel
+/// writes mappings back at close(2) and fsync(2), but neither for a lock nor for lseek(2), nor at the source
+/// of copy_file_range(2).
 async::Task<void> FileSystem::send_out(Inode& inode) {
   if (may_have_stores(inode)) co_await fetch_pages(inode, false);
   co_await writes_.settle(inode);
 }
 
 namespace {
-/// An open file of the inode that may be read through; null: there is none.
+/// Returns an open file of the inode that may be read through, or null.
 const OpenHandle* reader_of(const Inode& inode) {
   const auto reads = [](const OpenHandle* handle) { return handle->file()->access() != Access::write; };
   const auto found = std::ranges::find_if(inode.open, reads);
@@ -55,7 +63,8 @@ const OpenHandle* reader_of(const Inode& inode) {
 }
 }  // namespace
 
-/// The kernel does not say who has mapped a file. It takes one that is open for reading.
+/// Returns whether a program may have the file mapped. The kernel does not report mappings; one needs a file
+/// that is open for reading.
 bool FileSystem::may_be_mapped(const Inode& inode) const {
   return lengthen_ && reader_of(inode) != nullptr;
 }
@@ -67,25 +76,26 @@ async::Task<void> FileSystem::tell_length(Inode& inode, std::uint64_t end, std::
   co_await lengthen_(inode.id, end, last);
 }
 
-/// An append that the kernel has no pages of has gone elsewhere than the kernel believes, so that the file is longer than the
-/// kernel knows. The page that ends at the old end goes before: it would show zeros behind that end, and be written back with
-/// them.
+/// Called after an append that the kernel caches no pages of, and that went elsewhere than the kernel
+/// believes, so that the file is longer than the kernel knows. The page at the old end is dropped first: it
+/// would show zeros behind that end, and would be written back with them.
 async::Task<void> FileSystem::tell_appended(Inode& inode, std::uint64_t end, std::byte last) {
   if (end <= inode.pages.known_size()) co_return;
   if (may_be_mapped(inode) && inode.pages.any() && drop_pages_) co_await drop_pages_from(inode, 0);
   co_await tell_length(inode, end, last);
 }
 
-/// Tells the kernel that the file has `size` bytes, which the server has said or a write of this mount has reached. If the
-/// kernel knows fewer, a mapping ends in SIGBUS there, and copy_file_range(2) copies nothing from behind. The kernel takes a
-/// new end with the byte in front of it (FUSE_NOTIFY_STORE). Its pages go before, because one that ends at the old end would
-/// show zeros behind it, and be written back with them.
+/// Notifies the kernel that the file has `size` bytes, as the server has reported or a write of this mount
+/// has reached. If the kernel knows fewer, a mapping ends in SIGBUS there, and copy_file_range(2) copies
+/// nothing from behind. The kernel takes a new end together with the byte in front of it (FUSE_NOTIFY_STORE).
+/// Its pages are dropped first, because a page at the old end would show zeros behind that end, and would be
+/// written back with them.
 async::Task<void> FileSystem::tell_size(std::shared_ptr<OpenHandle> file, std::uint64_t size) {
   Inode& inode = file->inode();
   if (!may_be_mapped(inode)) co_return;
   while (inode.pages.is_changing()) (void)co_await inode.settled.wait_until(async::TimePoint::max());
-  // A write that is not answered yet tells the kernel its end itself. One that was answered has done so only if the file
-  // could be mapped then.
+  // The answer of a write that is still unanswered will tell the kernel its end. An answered one has done so
+  // only if the file could be mapped then.
   if (size <= std::max(inode.pages.known_size(), inode.writes.furthest_unanswered())) co_return;
   co_await writes_.settle_for_read(inode, size - 1, size);
   const OpenHandle* const reader = reader_of(inode);
@@ -95,13 +105,13 @@ async::Task<void> FileSystem::tell_size(std::shared_ptr<OpenHandle> file, std::u
   const async::Memory memory = loop().memory().take(1);
   ++counters_.server_reads;
   const auto got = co_await from->read({memory.data.get(), 1}, size - 1);
-  if (!got || *got == 0) co_return;  // it has been cut since
+  if (!got || *got == 0) co_return;  // the file has been cut since
   ++counters_.server_bytes_read;
   co_await tell_length(inode, size, *memory.data);
 }
 
-/// Called behind a lock that was granted, because others may have written the file under theirs. The attributes that it
-/// asks for answer the kernel's next question.
+/// Called after a lock was granted, because other clients may have written the file while they held theirs.
+/// The attributes that this asks for answer the kernel's next question.
 async::Task<void> FileSystem::see_as_locked(std::shared_ptr<OpenHandle> file) {
   Inode& inode = file->inode();
   freshness_.others_may_have_changed(inode);
@@ -120,7 +130,7 @@ async::Task<void> FileSystem::see_as_locked(std::shared_ptr<OpenHandle> file) {
 
 namespace {
 
-/// Holds on to the memory, for a task that outlives whoever began it.
+/// Reads, and keeps the memory and the file alive for a task that may outlive its caller.
 async::Task<Result<std::size_t>> read_one(ServerFileRef file, async::Memory /*memory*/,
                                           std::span<std::byte> data, std::uint64_t offset) {
   co_return co_await file->read(data, offset);
@@ -163,7 +173,7 @@ async::Task<Result<std::size_t>> FileSystem::read_past(std::shared_ptr<OpenHandl
                                                        Past how) {
   Inode& inode = file->inode();
   if (how.gathers || inode.pages.may_hold_stores()) co_await fetch_pages(inode, how.gathers);
-  // Not only the range: a write behind it says that the file does not end there.
+  // Writes behind the range matter, too, because they show that the file does not end there.
   const std::uint64_t end = offset + data.size();
   if (!WriteBehind::may_read_at_once(inode, offset, end))
     co_await writes_.settle_for_read(inode, offset, end);
@@ -197,7 +207,7 @@ async::Task<Result<std::uint64_t>> FileSystem::write_past(std::shared_ptr<OpenHa
                                                           std::span<const std::byte> data,
                                                           std::uint64_t offset, int flags) {
   Inode& inode = file->inode();
-  // A page that was stored in before would be written back over this.
+  // Fetch dirty pages first: written back later, they would overwrite this write with older data.
   if (inode.pages.may_hold_stores()) co_await fetch_pages(inode, false);
   Writing how;
   how.flags = flags;

@@ -8,7 +8,8 @@
 namespace nfsrdma::fs {
 namespace {
 
-/// So often a WRITE of a file brings its attributes, for those who ask while others are under way.
+/// The interval at which a WRITE of a file asks for its attributes, for programs that request them while
+/// writes are in flight.
 constexpr auto kBringEvery = std::chrono::milliseconds(100);
 
 bool is_earlier(const Time& a, const Time& b) {
@@ -20,15 +21,15 @@ bool is_earlier(const Time& a, const Time& b) {
 Freshness::Freshness(Engine& engine, Numbering& numbering, const CacheOptions& options)
     : engine_(engine), loop_(engine.loop()), numbering_(numbering), options_(options) {}
 
-/// A file's changes whenever this client may change it; a directory's when it may have got another place,
-/// while Naming sees to the rest.
+/// The version of a file changes with each operation of this client that may change it. That of a directory
+/// changes when the directory may get another place; Naming handles its other changes.
 std::uint64_t Freshness::version(const Inode& inode) const {
   return inode.type == FileType::directory ? renames_ : engine_.modifications(inode.handle);
 }
 
 // ---- what the server says ----
 
-/// Longer the longer ago it changed, as nfs(5) has it.
+/// The longer ago the object changed, the longer its attributes are valid, as described in nfs(5).
 Seconds Freshness::valid(const Attributes& attributes) const {
   if (async::buggify(loop_)) return Seconds(0);
   const bool directory = attributes.type == FileType::directory;
@@ -38,8 +39,8 @@ Seconds Freshness::valid(const Attributes& attributes) const {
   return std::clamp(Seconds(age), least, most);
 }
 
-/// A delegation lifts the times, up to what the server promises to wait for us. Who wants no caching gets
-/// none.
+/// A delegation extends the validity to the time for which the server promises to wait for its holder. A
+/// mount without caching gets none in any case.
 Seconds Freshness::valid(Inode& inode, const Attributes& attributes) {
   const Seconds plain = valid(attributes);
   if (plain == Seconds(0) || !engine_.delegated(inode.handle)) return plain;
@@ -67,8 +68,9 @@ Attributed Freshness::attributed(Inode& inode, const Attributes& told, std::uint
   return out;
 }
 
-/// The newest answer. Where writes were under way since it was asked for, or lost by a restart of the server, the file is
-/// as large as these say at least, and the rest is not believed for longer than it takes to tell it.
+/// Returns the newest answer, corrected. If writes were in flight since it was requested, or their data may
+/// be lost by a restart of the server, the file is at least as large as these make it, and the validity is
+/// zero.
 Attributed Freshness::corrected(Inode& inode) {
   const KnownAttributes::Answer& newest = *inode.attributes.newest();
   Attributed out{newest.attributes, valid(inode, newest.attributes)};
@@ -83,7 +85,8 @@ Attributed Freshness::corrected(Inode& inode) {
   return out;
 }
 
-/// FUSE drops attributes whenever it changes a file or a directory, and asks for them again at once.
+/// FUSE drops its attributes whenever it changes a file or a directory, and requests them again at once. They
+/// are kept for that request.
 void Freshness::keep(Inode& inode, const Attributes& told, const Asked& asked) {
   if (!learn(inode, told, asked.as_of) || !inode.attributes.is_current()) return;
   if (version(inode) != asked.version || !inode.writes.empty() || inode.end_in_doubt() > told.size) return;
@@ -122,8 +125,8 @@ Freshness::Asked Freshness::opening(Inode& inode) {
 void Freshness::changed(Inode& inode) {
   for (OpenHandle* handle : inode.open) handle->drop_ahead();
   inode.attributes.changed(count());
-  // The server clears set-id bits of a file that is written: a kernel that believed in them would still run
-  // it with them. Whoever asks waits for the write.
+  // The server clears set-id bits of a file that is written. A kernel with the old attributes would still run
+  // the file with them. Its next request for attributes waits for the write.
   if (inode.attributes.take_set_id()) doubt(inode);
 }
 
@@ -143,17 +146,18 @@ void Freshness::unlinked(Inode* inode) {
   if (inode != nullptr) inode->names.lost_one(unlinked_);
 }
 
-/// A name that it has lost need not be remembered: with that is_outdated() does not believe what says that a file has
-/// several, and a page that says that this was the only one has no other.
+/// Notes the inode's last change. The loss of a name need not be noted: is_outdated() rejects each older
+/// listing with a link count above one, and a listing in which the lost name was the only one has no other
+/// name to show.
 void Freshness::forgotten(const Inode& inode) {
   forgotten_ = std::max(forgotten_, inode.attributes.last_change());
 }
 
 bool Freshness::is_outdated(const Attributes& listed, const Inode* inode, std::uint64_t as_of) const {
-  // Which of its links a file has lost is not always known.
+  // A removed name cannot always be assigned to a file.
   if (listed.links > 1 && listed.type != FileType::directory && unlinked_ > as_of) return true;
   if (inode == nullptr) return forgotten_ > as_of;
-  // What has been written has another size by now than the server said.
+  // Pending writes have changed the size since the server reported it.
   return !inode->writes.empty() || inode->changed_since(as_of) || inode->attributes.is_stale(as_of) ||
          inode->attributes.told() > as_of;
 }
@@ -204,7 +208,7 @@ Freshness::Sent Freshness::sending(Inode& inode, bool must) {
 }
 
 void Freshness::written(Inode& inode, const Sent& sent, const Attributes& after, bool all) {
-  // WRITEs overtake each other: times do not go back, unless somebody set them.
+  // WRITEs may be answered out of order. Modification times do not go back, unless a program set them.
   const KnownAttributes::Answer* const known = times_of_write(inode);
   if (known != nullptr && is_earlier(after.modified, known->attributes.modified)) return;
   if (all) {
@@ -216,8 +220,9 @@ void Freshness::written(Inode& inode, const Sent& sent, const Attributes& after,
 }
 
 void Freshness::is_as_written(Inode& inode, const Attributes& after, const Asked& asked) {
-  // A change attribute does not tell who made the changes before it: without a delegation another client may have written
-  // between this mount's writes, so the kernel may have old pages. Once data was lost, too, the next open drops them.
+  // A change attribute does not tell who made the changes before it: without a delegation another client may
+  // have written between this mount's writes, so the kernel may have old pages. Once data was lost, too, the
+  // next open drops them.
   const auto change = engine_.delegated(inode.handle) ? std::optional(after.change) : std::nullopt;
   inode.attributes.saved(change, inode.writes.errors().count() != 0);
   keep(inode, after, asked);
@@ -236,7 +241,7 @@ std::optional<Attributed> Freshness::while_writing(Inode& inode) {
   if (known == nullptr || inode.writes.empty()) return std::nullopt;
   const Seconds age = loop_.now() - known->came;
   if (age >= std::min(options_.file_min, Seconds(1))) return std::nullopt;
-  inode.attributes.tell_no_state();  // what the writes will make of it is put in
+  inode.attributes.tell_no_state();  // the size is corrected, so the kernel gets no state of the server
   Attributed out = corrected(inode);
   inode.pages.may_end_at(out.attributes.size);
   return out;
@@ -248,7 +253,8 @@ void Freshness::doubt(const Inode& inode) const {
   if (doubt_) doubt_(inode.id);
 }
 
-/// Whoever it ends for may change the file next, and would not be noticed in what was read ahead.
+/// Read-ahead data is dropped, because a change by the client for which the delegation ends would not be
+/// noticed.
 void Freshness::delegation_ended(Inode& inode) {
   inode.attributes.contents_may_differ();
   inode.attributes.forget();

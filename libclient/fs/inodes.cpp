@@ -21,7 +21,7 @@ std::uint64_t Inode::end() const {
   return std::max(end, end_in_doubt());
 }
 
-/// Any open file knows the unstable data of all open files of the inode.
+/// Any open file of the inode knows the unstable data of all its open files.
 std::uint64_t Inode::end_in_doubt() const {
   return open.empty() ? 0 : open.front()->file()->end_in_doubt();
 }
@@ -127,8 +127,8 @@ std::shared_ptr<Inode> Inodes::forget(std::uint64_t id, std::uint64_t lookups) {
   if (at == by_id_.end() || id == kRoot) return nullptr;
   Inode& inode = *at->second;
   inode.lookups -= std::min(inode.lookups, lookups);
-  // The kernel forgets an inode once it has released its files, which may still be written out then. Whoever looks the
-  // file up meanwhile has to find what is under way.
+  // The kernel may forget an inode when it has released its files, although these may still have data to
+  // write. A lookup of the file in the meantime has to find the inode with its state.
   if (inode.lookups != 0 || !inode.open.empty()) return nullptr;
   displace(inode);
   by_handle_.erase(std::string(inode.handle.chars()));

@@ -4,8 +4,8 @@
 
 namespace nfsrdma::fs {
 namespace {
-/// A shell may have thousands of children that all inherit one description. Who is forgotten may be told
-/// twice.
+/// Limit of remembered owners, because a shell may have thousands of children that all inherit one
+/// description. An owner that is forgotten may get an error twice.
 constexpr std::size_t kMostOwners = 64;
 }  // namespace
 

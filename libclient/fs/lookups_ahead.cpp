@@ -35,7 +35,7 @@ LookupsAhead::Directory& LookupsAhead::find_or_add(std::uint64_t inode, const Ca
     found = &directories_.front();
     tidy_later();
   }
-  // What one may list another may not.
+  // The pages belong to one user, because another may have no right to list the directory.
   if (!is_same(found->caller, caller)) {
     found->pages.clear();
     found->in_a_row = 0;
@@ -64,7 +64,7 @@ std::optional<std::size_t> LookupsAhead::Kept::find(const std::string& name) {
   return found->second;
 }
 
-/// Names are listed in the page's order: mostly it is the next one.
+/// Names are listed in the page's order, so the search begins at the next one.
 std::optional<std::size_t> LookupsAhead::Kept::find_listed(std::uint64_t cookie) {
   for (std::size_t i = 0; i < size(); ++i) {
     const std::size_t place = (next + i) % size();
@@ -90,7 +90,7 @@ std::optional<LookupsAhead::Found> LookupsAhead::take(const Inode& directory, co
   for (Kept& kept : at->pages) {
     const auto place = kept.find(name);
     if (!place) continue;
-    if (!kept.give(*place)) return std::nullopt;  // the pages behind it are older
+    if (!kept.give(*place)) return std::nullopt;  // the pages after this one are older
     ++kept.given;
     at->wanted_at = loop_.now();
     return Found{kept.page, &kept.entries()[*place]};
@@ -113,7 +113,7 @@ void LookupsAhead::gave(const DirectoryHandle& listing, const Listed& listed) {
     const bool is_it = kept.page->read == listing.read;
     const auto place = is_it ? kept.find_listed(listed.cookie) : kept.find(listed.name);
     if (place) (void)kept.give(*place);
-    if (is_it) return;  // take() does not get to those behind it
+    if (is_it) return;  // take() does not search the pages after this one
   }
 }
 
@@ -127,7 +127,8 @@ void LookupsAhead::drop(std::uint64_t directory) {
 
 // ---- pages ----
 
-/// A page that was read for the sake of names is given up, or all used: whether and where to go on.
+/// Called when a page that was read ahead is dropped, or is mostly used. Decides whether and where reading
+/// ahead continues.
 void LookupsAhead::judge(Directory& directory, const Kept& kept) const {
   const Page& page = kept.page->read->page;
   const bool mostly = 2 * kept.given >= kept.size();
@@ -164,7 +165,8 @@ std::optional<LookupsAhead::Wanted> LookupsAhead::asked(const std::shared_ptr<In
   forget_old(at);
   const bool many = at.in_a_row >= kMany || async::buggify(loop_);
   if (!many || at.reading || now < at.not_before) return std::nullopt;
-  // Its names are wanted in another order than that of the directory.
+  // A page that was read ahead is here and did not have the name: names are wanted in another order than that
+  // of the directory.
   if (!at.pages.empty() && !at.pages.front().listed) return std::nullopt;
   return begin(at, directory);
 }
@@ -185,7 +187,7 @@ void LookupsAhead::came(const std::shared_ptr<DirectoryHandle>& page) {
   if (at == nullptr) return;
   at->reading = false;
   if (loop_.now() < at->not_before || !is_same(at->caller, page->caller)) return;
-  // The one before it may have names that are still wanted.
+  // The previous page stays, because it may have names that are still wanted.
   while (at->pages.size() > 1) at->pages.pop_back();
   add(*at, page, false);
 }

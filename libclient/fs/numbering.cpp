@@ -4,10 +4,10 @@ namespace nfsrdma::fs {
 namespace {
 
 constexpr unsigned kPrefixShift = 48;
-/// Keeps masks apart from zero, the mask of the export's own file system.
+/// Set in every mask, so that no mask is zero, the mask of the export's own file system.
 constexpr std::uint64_t kForeign = 1ULL << 63U;
-/// With half of the prefixes taken the search for a free one still ends at once. A server that invents file
-/// systems gets no more memory than that.
+/// The limit of remembered file systems: with half of the prefixes taken, the search for a free one still
+/// ends at once, and a server that invents file systems gets no more memory than that.
 constexpr std::size_t kMostFilesystems = 1U << 14U;
 
 std::uint64_t hash_of(std::uint64_t major, std::uint64_t minor) {

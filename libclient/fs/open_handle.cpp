@@ -7,13 +7,14 @@
 
 namespace nfsrdma::fs {
 namespace {
-/// The kernel reads ahead, too, and its requests overtake each other: so far behind the reader what nobody has asked
-/// for is kept.
+/// How far behind the reader unused chunks are kept, because the kernel reads ahead, too, and its requests
+/// arrive out of order.
 constexpr std::size_t kBehind = 1U << 20;
-/// And no further than so many requests of its own size: small reads here and there are not in sequence.
+/// How many requests of its own size a read may be away from the last one and still count as sequential:
+/// small reads here and there do not.
 constexpr std::size_t kNear = 4;
 
-/// Bytes that somebody waits for, while one lives.
+/// Counts bytes that a read waits for, while the object lives.
 class Asked {
  public:
   Asked(std::size_t& all, std::size_t size) : all_(all), size_(size) { all_ += size_; }
@@ -54,7 +55,7 @@ bool OpenHandle::has(const ChunkRef& chunk) const {
   return found != ahead_.end() && found->second == chunk;
 }
 
-/// All of it has been given out.
+/// Drops the chunk, because all of its bytes have been used.
 void OpenHandle::is_used_up(const ChunkRef& chunk) {
   if (has(chunk)) ahead_.erase(chunk->offset);
 }
@@ -87,7 +88,8 @@ async::Task<void> OpenHandle::fill(ServerFileRef file, ChunkRef chunk) {
   chunk->ended.notify_all();
 }
 
-/// The bytes count as read ahead of this reader, so that a program that opens many files and reads none loses them.
+/// Counts the bytes as read ahead of this reader, so that the limit for all readers also bounds the memory of
+/// a program that opens many files and reads none.
 void OpenHandle::has_read(async::Memory memory, std::size_t wanted, std::size_t got, async::TimePoint begun) {
   if (!window_.make_room(wanted, *this)) return;
   join();
@@ -115,7 +117,7 @@ OpenHandle::ChunkRef OpenHandle::begin(std::uint64_t offset, std::size_t size, b
 
 bool OpenHandle::begin_plain_read(std::uint64_t offset, std::size_t size) {
   if (!ahead_.empty() || size == 0 || size > window_.rsize() || async::buggify(loop_)) return false;
-  // Where reads follow each other the ordinary way looks ahead.
+  // Sequential reads take the ordinary way, which reads ahead.
   if (!direct && (streak_ != 0 || offset == next_)) return false;
   streak_ = 0;
   leave();
@@ -145,8 +147,9 @@ void OpenHandle::look_ahead(std::uint64_t offset, std::size_t size) {
   read_ahead(end);
 }
 
-/// Behind the read that ends there. What is asked for already by those who read, the kernel's own reading ahead
-/// included, counts as well; but behind the end of the file, as far as it is known, there is nothing.
+/// Reads ahead behind a read that ends at `end`. Bytes that reads under way have asked for, including the
+/// kernel's own read-ahead, count towards the window. Nothing is read behind the end of the file, as far as
+/// it is known.
 void OpenHandle::read_ahead(std::uint64_t end) {
   const std::size_t share = window_.share();
   if (share <= asked_) return;
@@ -157,7 +160,7 @@ void OpenHandle::read_ahead(std::uint64_t end) {
   std::uint64_t from = end;
   if (!ahead_.empty()) {
     const Chunk& last = *ahead_.rbegin()->second;
-    // Nothing comes behind a chunk that met the end of the file.
+    // Nothing follows a chunk that reached the end of the file.
     if (last.done && last.got < last.wanted) return;
     from = std::max(end, last.offset + last.wanted);
   }
@@ -171,7 +174,7 @@ async::Task<Result<ReadData>> OpenHandle::read(std::uint64_t offset, std::size_t
   const Asked asked(asked_, size);
   drop_stale(oldest);
   if (async::buggify(loop_)) drop_ahead();
-  // What is there or on its way first, so that only the rest is asked for.
+  // Find the bytes that are here or requested already, so that only the rest is requested.
   std::vector<ChunkRef> parts;
   const std::uint64_t end = offset + size;
   std::uint64_t at = offset;
@@ -214,11 +217,11 @@ async::Task<Result<ReadData>> OpenHandle::read(std::uint64_t offset, std::size_t
     used_early_ = used_early_ || chunk->as_opened;
     if (chunk->got == chunk->wanted || at >= end) continue;
     if (chunk->as_opened) {
-      // Who asks again hears what the server says then.
+      // The next read asks the server again.
       drop_ahead();
       break;
     }
-    // The end of the file; as of when it was read ahead, since when it may have grown.
+    // The chunk reached the end of the file. If it was read ahead, the file may have grown since.
     if (!chunk->ahead) break;
     drop_ahead();
     auto rest = co_await read(at, static_cast<std::size_t>(end - at), oldest);

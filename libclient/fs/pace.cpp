@@ -5,9 +5,10 @@
 namespace nfsrdma::fs {
 namespace {
 
-/// Clocks are read once in a turn of the loop: nothing takes less.
+/// The loop reads the clock once per turn, so a request may seem to take no time. This is the least that
+/// counts.
 constexpr Pace::Duration kLeast = std::chrono::microseconds(1);
-/// Beyond what any way has, and far from what a sum overflows at.
+/// Above what any path has, and far below an overflow of the sums.
 constexpr double kMostBandwidth = 1e12;
 constexpr double kMostProduct = 1e12;
 constexpr double kMostSeconds = 3600;
@@ -38,7 +39,8 @@ void Pace::began(std::size_t asked, TimePoint now) {
 void Pace::ended(std::size_t asked, std::size_t moved, TimePoint begun, TimePoint now) {
   under_way_ -= std::min(asked, under_way_);
   moved = std::min(moved, asked);
-  // What comes in one turn of the loop came in before it: all of that counts for the time until then.
+  // All answers of one turn of the loop arrived before it, so all of their bytes count for the time until
+  // then.
   if (now > last_ && last_ - spell_begun_ >= least_spell()) end_spell();
   moved_ += moved;
   last_ = now;

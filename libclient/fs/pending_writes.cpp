@@ -4,8 +4,8 @@
 
 namespace nfsrdma::fs {
 namespace {
-/// Ends that are remembered at most. Of two that are put together the further end counts as the later one:
-/// a size that is told too large for a moment is asked for again, one that is too small hides data.
+/// Limit of remembered ends. Two ends are merged into the further one with the later count: a size that is
+/// too large for a moment is asked for again, but one that is too small hides data.
 constexpr std::size_t kMostEnded = 64;
 }  // namespace
 

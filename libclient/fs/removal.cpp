@@ -11,20 +11,24 @@
 namespace nfsrdma::fs {
 namespace {
 
-/// For what is not told: a close that was given up, a directory that has got other names.
+/// Interval between checks for events that notify no waiter: a close that was abandoned, a directory that got
+/// other names.
 constexpr auto kLookAgain = std::chrono::milliseconds(20);
 
-/// The server said no: nothing has changed. After any other error it may have done what it was asked.
+/// Returns whether the server refused, so that nothing has changed. After any other error it may have
+/// executed the request.
 bool is_refusal(const Error& error) {
   return error.kind() == ErrorKind::server || error.kind() == ErrorKind::usage;
 }
 
-/// Of the directory that a rename is to replace: NFS4ERR_EXIST (RFC 8881 18.26.3), or what the server's file system says.
+/// Returns whether a rename failed because the directory to be replaced is not empty: NFS4ERR_EXIST (RFC 8881
+/// 18.26.3), or the error of the server's file system.
 bool is_not_empty(const Error& error) {
   return error.errno_value() == EEXIST || error.errno_value() == ENOTEMPTY;
 }
 
-/// Without that name the server would take the file away from those who have it open. Linux's client says the same.
+/// Returns the error for an operation on a hidden name: without it the server would delete the file although
+/// it is open. Linux's client returns the same.
 Error busy(const char* operation, const std::string& name) {
   return {ErrorKind::usage, EBUSY, operation, name, "a file that was removed is open here by this name"};
 }
@@ -45,13 +49,13 @@ async::Task<Result<std::optional<Object>>> find_name(Engine& engine, Caller call
 
 // ---- removing ----
 
-/// The inode is about to lose a name. No open of it is under way from here on.
+/// Announces that the inode is about to lose a name. No open of it is under way when this ends.
 async::Task<std::shared_ptr<Removal::Leaving>> Removal::leave(std::shared_ptr<Inode> inode) {
   auto out = std::make_shared<Leaving>(freshness_, inode);
   while (inode->names.is_being_opened()) (void)co_await inode->settled.wait_until(async::TimePoint::max());
   co_return out;
 }
-/// The same of what is known to have the name; null: nothing is.
+/// Does what leave() does, for the inode that is known to have the name; null if none is.
 async::Task<std::shared_ptr<Removal::Leaving>> Removal::leave_name(const Inode& directory, std::string name) {
   co_await retries_.let_pass();
   auto inode = inodes_.at(directory.id, name);
@@ -59,7 +63,8 @@ async::Task<std::shared_ptr<Removal::Leaving>> Removal::leave_name(const Inode& 
   co_return co_await leave(std::move(inode));
 }
 
-/// Counts a removal or renaming, while it lives, that did not look its name up because no file was open when it began.
+/// Counts, while it lives, a removal or rename that did not look its name up because no file was open when it
+/// began.
 class Removal::Unseen {
  public:
   explicit Unseen(Removal& of) : of_(of) { ++of_.unseen_; }
@@ -74,8 +79,8 @@ class Removal::Unseen {
   Removal& of_;
 };
 
-/// The inode that the name leads to, if a file of it is open here. `leaving`: what is known to have the name; it may be
-/// another one that has it.
+/// Looks up the inode that the name leads to, and returns it if a file of it is open here. `leaving` guards
+/// the inode that was known to have the name; it is replaced if another one has it.
 async::Task<Result<Removal::Target>> Removal::open_target(Caller caller, FileHandle directory,
                                                           std::string name,
                                                           std::shared_ptr<Leaving>& leaving) {
@@ -91,14 +96,15 @@ async::Task<Result<Removal::Target>> Removal::open_target(Caller caller, FileHan
   auto inode = inodes_.find((*found)->handle);
   if (!inode) co_return none;
   if (!leaving || leaving->inode != inode) leaving = co_await leave(inode);
-  // close(2) is over before CLOSE is: whoever then removes the file, and its directory, finds no hidden one.
+  // close(2) returns before CLOSE ends. A program that then removes the file, and its directory, must not
+  // meet a hidden name.
   while (!inode->open.empty() && std::ranges::all_of(inode->open, &OpenHandle::closing)) {
     engine_.hurry_closes();
     (void)co_await inode->settled.wait_until(async::TimePoint::max());
   }
   if (inode->open.empty()) co_return none;
-  // The link count is of the time of the look. Another task of this mount may take the other name meanwhile, or may
-  // have taken it before the server answered.
+  // The link count dates from the lookup. Another task of this mount may take the other name meanwhile, or
+  // may have taken it before the server answered.
   const bool counted = inode->names.counts_links(as_of) && unseen_ == 0 && unseen_at_ <= as_of;
   const std::optional<Attributes>& told = (*found)->attributes;
   Target out;
@@ -119,7 +125,7 @@ async::Task<Status> Removal::remove_file(Caller caller, std::shared_ptr<Inode> d
     if (done) naming.gone(name);
     co_return done;
   }
-  // The file keeps another name, be it a hidden one, so this one is simply removed.
+  // The file keeps another name, or a hidden one, so this one is simply removed.
   std::optional<Naming> losing;
   if (inode) losing.emplace(freshness_, inode);
   co_return co_await remove_name(naming, std::move(caller), std::move(directory), std::move(name),
@@ -137,8 +143,8 @@ async::Task<Status> Removal::remove_directory(Caller caller, std::shared_ptr<Ino
   }
 }
 
-/// close(2) is over before a hidden name is gone: whoever then removes or replaces its directory shall not find it there.
-/// False: nothing of the kind is in the way.
+/// close(2) returns before a hidden name is removed. A program that then removes or replaces the directory
+/// must not find the hidden name in it. Returns false if no such name is being removed.
 async::Task<bool> Removal::await_emptying(std::shared_ptr<Inode> parent, std::string name) {
   const auto directory = inodes_.at(parent->id, name);
   if (!directory || !is_being_emptied(directory->handle)) co_return false;
@@ -147,7 +153,7 @@ async::Task<bool> Removal::await_emptying(std::shared_ptr<Inode> parent, std::st
   co_return true;
 }
 
-/// Of a directory's hidden names one is on its way out.
+/// Returns whether a hidden name in the directory is being removed, or will be as soon as a close ends.
 bool Removal::is_being_emptied(const FileHandle& directory) const {
   const auto is_last_closing = [&](const std::weak_ptr<Inode>& one) {
     const auto inode = one.lock();
@@ -172,9 +178,10 @@ async::Task<Status> Removal::remove_name(Naming& naming, Caller caller, std::sha
 
 // ---- hidden names ----
 
-/// A name that no other client gives, and this one only once: its client id, and behind that a number that counts up. The two
-/// stand side by side. Client ids of one server often differ in a few low bits only, so combining them with another number
-/// could give two clients one name, and the second rename to it would destroy the first client's file.
+/// Returns a hidden name that no other client uses, and this client only once: the client id, followed by a
+/// number that counts up. The two are not combined into one number. Client ids of one server often differ in
+/// a few low bits only, so combining them could give two clients one name, and the second rename to it would
+/// destroy the first client's file.
 HiddenName Removal::hiding_place(const Inode& directory, const Caller& caller) {
   char name[64];
   std::snprintf(name, sizeof name, ".nfs%016llx%08llx",
@@ -196,9 +203,9 @@ async::Task<void> Removal::remove_hidden(HiddenName where) {
   if (removed && naming) naming->gone(where.name);
 }
 
-/// The inode has the name until it is closed.
+/// Records a hidden name, which the inode keeps until its last close.
 async::Task<void> Removal::hidden(std::shared_ptr<Inode> inode, HiddenName where) {
-  // The last one was closed meanwhile: nobody else would remove it.
+  // The last open file was closed meanwhile, so no later close removes the name.
   if (inode->open.empty()) {
     co_await remove_hidden(std::move(where));
   } else {
@@ -211,7 +218,7 @@ async::Task<void> Removal::hidden(std::shared_ptr<Inode> inode, HiddenName where
   }
 }
 
-/// Hidden names that are being removed, while it lives.
+/// Marks hidden names as being removed while the object lives.
 class Removal::Going {
  public:
   Going(Removal& of, std::span<const HiddenName> names) : of_(of), names_(names) {
@@ -229,7 +236,7 @@ class Removal::Going {
   const std::span<const HiddenName> names_;
 };
 
-/// The name leads to nothing any more, as far as is known.
+/// Called when, as far as is known, the name does not exist any more.
 void Removal::unlinked(const Inode& directory, const std::string& name) {
   const auto inode = inodes_.at(directory.id, name);
   freshness_.unlinked(inode.get());
@@ -254,7 +261,7 @@ async::Task<Status> Removal::hide(Caller caller, std::shared_ptr<Inode> director
 async::Task<void> Removal::closed(std::shared_ptr<Inode> inode) {
   if (!inode->names.any_hidden()) co_return;
   const auto leaving = co_await leave(inode);
-  // Somebody has it again, whose close is the last then.
+  // A program has opened the file again; its close removes the names.
   if (!inode->open.empty()) co_return;
   const auto hidden = inode->names.take_hidden();
   const Going going(*this, hidden);
@@ -310,15 +317,16 @@ async::Task<Result<Renamed>> Removal::rename_now(Renaming what) {
   co_return renamed;
 }
 
-/// `replaced`, if there is one, is open here and needs a hidden name when it loses the new one.
+/// Renames over `replaced`, which is null, or is open here and needs a hidden name when it loses its name.
 async::Task<Result<Renamed>> Removal::rename_over(Renaming what, std::shared_ptr<Inode> replaced) {
   if (!replaced || replaced->names.is_hidden()) co_return co_await rename_now(std::move(what));
   auto source = co_await find_name(engine_, what.caller, what.source->handle, what.old_name);
   if (!source) co_return source.error();
   if (!*source) co_return Error(ErrorKind::usage, ENOENT, "rename", what.old_name, "there is no such name");
-  // Two links of one file: POSIX has rename() do nothing then, and so do servers.
+  // The two names are links of one file: POSIX demands that rename() does nothing then, and servers comply.
   if ((*source)->handle == replaced->handle) co_return co_await rename_now(std::move(what));
-  // In a sticky directory the caller might make a link of somebody else's file and could not remove it.
+  // In a sticky directory the caller might be able to make a link to another user's file, but not to remove
+  // it.
   if (what.target->attributes.is_sticky())
     co_return co_await rename_over_renamed(std::move(what), std::move(replaced));
   HiddenName where = hiding_place(*what.target, what.caller);
@@ -331,7 +339,7 @@ async::Task<Result<Renamed>> Removal::rename_over(Renaming what, std::shared_ptr
   co_return linked.error();
 }
 
-/// The replaced file has its hidden name already, beside the one that it loses.
+/// Renames after the replaced file has got its hidden name as a second link.
 async::Task<Result<Renamed>> Removal::rename_over_linked(Renaming what, std::shared_ptr<Inode> replaced,
                                                          HiddenName where) {
   auto renamed = co_await rename_now(std::move(what));
@@ -339,13 +347,13 @@ async::Task<Result<Renamed>> Removal::rename_over_linked(Renaming what, std::sha
     co_await remove_hidden(std::move(where));
     co_return renamed;
   }
-  // If it is not known whether it was renamed, the link does no harm until the file is closed.
+  // If it is unknown whether the rename was executed, the link does no harm until the file is closed.
   ++counters_.hidden;
   co_await hidden(std::move(replaced), std::move(where));
   co_return renamed;
 }
 
-/// For servers without hard links: others find the name absent for a moment.
+/// Renames over a file on servers without hard links: other clients find the name absent for a moment.
 async::Task<Result<Renamed>> Removal::rename_over_renamed(Renaming what, std::shared_ptr<Inode> replaced) {
   HiddenName where = hiding_place(*what.target, what.caller);
   auto away =
@@ -357,8 +365,8 @@ async::Task<Result<Renamed>> Removal::rename_over_renamed(Renaming what, std::sh
     co_await hidden(std::move(replaced), std::move(where));
     co_return renamed;
   }
-  // Wherever the hidden name may be the only one that is left, it stays, also behind the close: a file too
-  // many is better than one that is lost.
+  // If the hidden name may be the only one that is left, it stays, also after the close: a file too many is
+  // better than a lost file.
   if (!is_refusal(renamed.error())) co_return renamed;
   auto taken = co_await find_name(engine_, what.caller, where.directory, what.new_name);
   if (!taken || *taken) co_return renamed;

@@ -11,12 +11,13 @@
 namespace nfsrdma::fs {
 namespace {
 
-/// Writes below this are worth a copy.
+/// Writes below this size are copied in order to be gathered.
 constexpr std::size_t kGatherBelow = 64U << 10;
 constexpr std::uint32_t kLeastPiece = 512;
 constexpr auto kGatherFor = std::chrono::milliseconds(10);
 
-/// Holds on to the file, for a task that outlives whoever began it. `label`: what it is called in errors.
+/// Writes one piece, and keeps the file alive for a task that may outlive its caller. `label` is the file's
+/// name in errors.
 async::Task<Status> write_piece(ServerFileRef file, std::string label, async::Memory memory,
                                 std::span<const std::byte> data, std::uint64_t offset, Stability stability,
                                 std::optional<Attributes>* after, Counters& counters) {
@@ -25,12 +26,12 @@ async::Task<Status> write_piece(ServerFileRef file, std::string label, async::Me
   if (!count) co_return count.error();
   counters.server_bytes_written += *count;
   if (*count == data.size()) co_return Status();
-  // Whoever wrote may have been told already that all of it is written.
+  // The program may already have the answer that all of its data is written.
   co_return Error(ErrorKind::server, EFBIG, "WRITE", std::move(label),
                   "the file is as large as the server lets it get; what was written behind that is lost");
 }
 
-/// Holds `data` in about as much memory as it takes: it may have to be held for long.
+/// Copies `data` if it uses much less than its memory, because the memory may have to be held for long.
 void fit(async::MemoryPool& pool, async::Memory& memory, std::span<const std::byte>& data) {
   if (memory.data && data.size() >= memory.size / 4 * 3) return;
   async::Memory copy = pool.take(data.size());
@@ -74,14 +75,14 @@ async::Task<Status> WriteBehind::write(std::shared_ptr<OpenHandle> file, async::
   co_return Status();
 }
 
-/// Earlier writes that touch the range of this one would be overtaken.
+/// Waits for the earlier writes that touch the range of this one, because it might overtake them.
 async::Task<void> WriteBehind::wait_for_turn(Inode& inode, Pending pending) {
   while (inode.writes.any_before(pending)) {
     const auto gathered = gathered_.find(&inode);
     const bool ours = gathered != gathered_.end() && gathered->second.pending->number < pending->number &&
                       gathered->second.pending->touches(pending->offset, pending->end);
     if (ours) {
-      send_gathered(inode);  // it may have ended at once
+      send_gathered(inode);  // the write may have ended at once
     } else {
       co_await inode.settled.wait_until(async::TimePoint::max());
     }
@@ -123,7 +124,7 @@ void WriteBehind::send_behind(const std::shared_ptr<OpenHandle>& file, async::Me
 void WriteBehind::accept(Inode& inode, Pending pending, std::size_t size) {
   inode.writes.accept(pending);
   behind_ += size;
-  // What was read ahead while it waited is from before it.
+  // Bytes that were read ahead while this write waited are older than it.
   freshness_.changed(inode);
 }
 
@@ -131,7 +132,7 @@ void WriteBehind::ended(Inode& inode, Pending pending, bool written) {
   if (written) {
     freshness_.changed(inode);
   } else {
-    // The next append is not to leave a hole where one has failed: the server says where the end is.
+    // The next append must not leave a hole where one has failed, so the server has to report the end.
     freshness_.others_may_have_changed(inode);
   }
   inode.writes.end(pending, written, inode.attributes.changed());
@@ -186,7 +187,7 @@ async::Task<Status> WriteBehind::write_out(std::shared_ptr<OpenHandle> file, asy
 
 // ---- gathering ----
 
-/// Whether the write could be added to what the file has gathered.
+/// Adds the write to the data that the file has gathered. Returns false if that is not possible.
 bool WriteBehind::add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset,
                                   How how) {
   const auto found = gathered_.find(&file->inode());
@@ -206,7 +207,7 @@ bool WriteBehind::add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes
 }
 
 void WriteBehind::gather(const std::shared_ptr<OpenHandle>& file, Bytes data, Pending pending) {
-  send_gathered(file->inode());  // another place, or another's
+  send_gathered(file->inode());  // data of another place, or of another open file
   Gathered& gathered = gathered_[&file->inode()];
   gathered.file = file;
   gathered.data.assign(data.begin(), data.end());
@@ -241,7 +242,7 @@ async::Task<void> WriteBehind::send_old_gathered() {
 
 // ---- appending ----
 
-/// Those who want the same wait for it, first come first served.
+/// Tasks that want the same end wait for it, first come first served.
 async::Task<Result<std::uint64_t>> WriteBehind::place_append(std::shared_ptr<OpenHandle> file) {
   Inode& inode = file->inode();
   const auto placing = inode.writes.placing();
@@ -284,7 +285,7 @@ async::Task<void> WriteBehind::settle_for_read(Inode& inode, std::uint64_t from,
   while (inode.writes.any(last, from, to)) co_await inode.settled.wait_until(async::TimePoint::max());
 }
 
-/// One of the writes that are under way has ended.
+/// Ends when one of the writes that are under way has ended.
 async::Task<void> WriteBehind::one_settled(Inode& inode) {
   send_gathered(inode);
   const std::uint64_t before = inode.writes.ended();
@@ -295,7 +296,8 @@ async::Task<void> WriteBehind::one_settled(Inode& inode) {
 
 // ---- making safe ----
 
-/// Of all who have the file open: what others wrote of it is to be safe, too. The file's own comes first.
+/// Commits through all open files of the inode, because data that was written through others has to be safe,
+/// too. `file` comes first.
 async::Task<Status> WriteBehind::commit_all(std::shared_ptr<OpenHandle> file,
                                             std::optional<Attributes>* after) {
   std::vector<ServerFileRef> others;
@@ -313,7 +315,7 @@ async::Task<Status> WriteBehind::commit_all(std::shared_ptr<OpenHandle> file,
 
 async::Task<Status> WriteBehind::save(std::shared_ptr<OpenHandle> file) {
   Inode& inode = file->inode();
-  // All of a small file in one go, without a COMMIT behind it.
+  // A single gathered write is sent as a stable WRITE, which needs no COMMIT.
   const bool all = inode.writes.answered() == 1 && !file->file()->has_unstable_data();
   send_gathered(inode, all ? Stability::on_disk : Stability::unstable);
   co_await settle(inode);
@@ -322,7 +324,8 @@ async::Task<Status> WriteBehind::save(std::shared_ptr<OpenHandle> file) {
   std::optional<Attributes> after;
   auto committed = co_await commit_all(file, &after);
   if (!committed) co_return committed;
-  // What this mount wrote is what its kernel has: the next open need not drop it. Not where some was lost.
+  // The kernel's pages show what this mount wrote, so the next open need not drop them, unless some data was
+  // lost.
   if (inode.writes.errors().failing() || inode.attributes.is_saved() || inode.attributes.changed() != as_of)
     co_return Status();
   if (!after) {
@@ -333,8 +336,8 @@ async::Task<Status> WriteBehind::save(std::shared_ptr<OpenHandle> file) {
   co_return Status();
 }
 
-/// RFC 8881 10.3.2: what was written under a lock is on stable storage before the lock goes. It may have been
-/// written through any of the inode's open files, whoever opened it.
+/// RFC 8881 10.3.2: data written under a lock is on stable storage before the lock is released. It may have
+/// been written through any of the inode's open files, whichever user opened it.
 async::Task<Status> WriteBehind::make_safe(std::shared_ptr<OpenHandle> file) {
   co_await settle(file->inode());
   co_return co_await commit_all(file, nullptr);
