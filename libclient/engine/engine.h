@@ -271,8 +271,8 @@ class Engine {
                                                   ServerFileRef to, std::uint64_t to_offset,
                                                   std::uint64_t count) = 0;
 
-  // ---- many files at once (many.h): each item gets its own result; ELOOP if its name is a symbolic link. These
-  // default implementations open one file per item, several of them in parallel ----
+  // ---- many files at once (many.h): each item gets its own result; ELOOP if its name is a symbolic link.
+  // The default implementations open one file per item, several of them in parallel ----
   //
 
   virtual async::Task<void> read_many(Caller caller, std::vector<ManyRead*> items);

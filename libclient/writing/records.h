@@ -2,7 +2,7 @@
 //
 //     Records<FileRecord> files;
 //     auto record = files.of(handle, [&] { return new FileRecord(handle); });   // the file's one record
-//     files.find(handle);                                                      // null if no part of the client holds it
+//     files.find(handle);                                                      // null if it has no holder
 //
 // Each part of the client that has state of a file holds the file's record, which is destroyed with the last
 // holder. A record may outlive the table. Confined to one thread.
