@@ -13,7 +13,7 @@ namespace nfsrdma::locking {
 class LockWait {
  public:
   explicit LockWait(async::Loop& loop) : woken_(loop) {}
-  /// Ends the wait. The state stays: cancelled() also stops a wait that has yet to begin.
+  /// Ends the wait. cancelled() stays true, so that a wait which has yet to begin ends at once, too.
   void cancel() {
     cancelled_ = true;
     woken_.notify_all();

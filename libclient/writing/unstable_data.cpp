@@ -10,8 +10,8 @@ namespace nfsrdma::writing {
 namespace {
 
 constexpr std::size_t kCommitAt = 32U << 20;
-/// Limits for all files together: writes wait above kMostOfAll; above kCommitAllAt each file that has
-/// kWorthCommit or more sends a COMMIT.
+/// Limits for all files together: writes wait above kMostOfAll; above kCommitAllAt a file that has
+/// kWorthCommit or more sends a COMMIT after its next WRITE.
 constexpr std::size_t kMostOfAll = 64U << 20, kCommitAllAt = 48U << 20, kWorthCommit = 1U << 20;
 /// After so many COMMITs in a row whose verifier did not match, lost data is written again with FILE_SYNC.
 constexpr unsigned kMostMismatches = 3;
@@ -139,8 +139,8 @@ async::Task<Status> UnstableData::make_room() {
 
 // ---- COMMIT ----
 
-/// Returns whether the error means that data that is not stable is discarded: only an answer of the server
-/// does.
+/// Returns whether the error discards data that is not stable: an answer of the server does, if
+/// AllFiles::lost is set.
 bool UnstableData::gives_up(const Error& error) const {
   return tells_lost() && error.kind() == ErrorKind::server;
 }

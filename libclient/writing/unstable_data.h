@@ -102,8 +102,8 @@ class UnstableData {
   UnstableData(const UnstableData&) = delete;
   UnstableData& operator=(const UnstableData&) = delete;
 
-  /// Makes this one of the file's openers. Called once, before anything is written. `owner` keeps the object
-  /// alive that this is a part of.
+  /// Makes this one of the file's openers. Called once, before anything is written. `owner` refers to the
+  /// object that this is a part of; a task that uses this data locks it.
   void join(std::shared_ptr<WriteRecord> record, std::weak_ptr<const void> owner);
   /// Called when the file has been closed, so that nothing can be committed or written again. Discards all
   /// data that is not stable. The caller has the error of close() already.
@@ -118,8 +118,8 @@ class UnstableData {
   /// Makes stable what was written before. `after` gets the attributes that came with the last COMMIT; none
   /// if there was nothing to commit.
   async::Task<Status> commit(After* after) { return commit_until(Goal::safe, after); }
-  /// Makes stable what this opener wrote, like commit(), but on behalf of another opener's task: an error of
-  /// an earlier background COMMIT is left for this opener's own next call.
+  /// Makes stable what this opener wrote, like commit(), but on behalf of another task: an error of an
+  /// earlier background COMMIT is left for this opener's own next call.
   async::Task<Status> make_stable() { return commit_until(Goal::stable, nullptr); }
   /// Verifies the data by COMMITs until may_be_lost() is false, or returns an error.
   async::Task<Status> make_certain() { return commit_until(Goal::certain, nullptr); }
