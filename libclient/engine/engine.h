@@ -273,7 +273,6 @@ class Engine {
 
   // ---- many files at once (many.h): each item gets its own result; ELOOP if its name is a symbolic link.
   // The default implementations open one file per item, several of them in parallel ----
-  //
 
   virtual async::Task<void> read_many(Caller caller, std::vector<ManyRead*> items);
   /// Creates or truncates each file. Its data is on the server's disk when the task ends.

@@ -8,7 +8,7 @@
 // Ownership. ServerFile::start() hands the object to the engine if it returns true. The engine has it until
 // it calls either ended() or goes_on(), once, or until the owner calls drop(). Meanwhile the owner must
 // neither move the object nor release the file. Inside ended() and goes_on() the object may be destroyed or
-// started again, and the file may be released. Both may be called from inside start().
+// started again, and the file may be released. Either may be called from inside start().
 //
 // A coroutine uses QuickWait, which also falls back to the ordinary read() if it has to:
 //

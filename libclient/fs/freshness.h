@@ -21,7 +21,8 @@
 //
 // Close-to-open. An answer to a question from before an open(2), or from before a lock was granted, may be
 // older than another client's close(2) or unlock. So both events make it stale (KnownAttributes::valid_from).
-// Two answers are never ordered by the time of their arrival.
+// Answers are ordered by the time of their questions, not of their arrival; KnownAttributes has the one
+// exception.
 //
 // Freshness owns the counts and the sink of on_doubt(). The attributes of an inode are in Inode::attributes
 // (known_attributes.h, which has the rules) and live as long as the inode. No function here waits or fails.

@@ -44,7 +44,7 @@ async::Task<Result<std::optional<Object>>> find_name(Engine& engine, Caller call
 
 /// Threads whose open(2) found that a removal or rename of this client had taken the name from the file. The
 /// kernel looks the name up again for them, once. No name is taken away until they have opened what they
-/// found, or for a moment (kMoment).
+/// found, or until kMoment has passed.
 class Retries {
  public:
   explicit Retries(async::Loop& loop) : loop_(loop), arrived_(loop) {}
