@@ -1,5 +1,5 @@
-// The root handles of a server's exports, for the versions of NFS that use a separate MOUNT protocol (RFC
-// 1813 appendix I). The path of an export leads to its root handle.
+// The root handles of a server's exports, for the versions of NFS that use a separate MOUNT protocol
+// (RFC 1813 appendix I). The path of an export leads to its root handle.
 //
 // Confined to the loop's thread. Arguments are taken by value, because a task may outlive the objects that it
 // was called with. The Roots have to outlive their tasks.

@@ -119,9 +119,9 @@ bool mode_lets_read(const Attributes& of, const security::Identity& who) {
 }  // namespace
 
 /// Checks the right to read after the server has let the caller open the file. On a mount for several users
-/// the kernel does not check it, and servers let a user who may only execute a file read it (RFC 8881
-/// 6.2.1.3), and leave the distinction to the client. So ACCESS is asked if a file is opened for execution,
-/// or is read by a user whom its mode bits do not let read it.
+/// the kernel does not check it, and servers let a user who may only execute a file read it
+/// (RFC 8881 6.2.1.3), and leave the distinction to the client. So ACCESS is asked if a file is opened for
+/// execution, or is read by a user whom its mode bits do not let read it.
 async::Task<Status> FileSystem::may_read(Caller caller, std::uint64_t id, int flags,
                                          const std::optional<Attributes>& told) {
   if (!options_.several_users || !caller) co_return Status();

@@ -21,8 +21,8 @@ bool is_refusal(const Error& error) {
   return error.kind() == ErrorKind::server || error.kind() == ErrorKind::usage;
 }
 
-/// Returns whether a rename failed because the directory to be replaced is not empty: NFS4ERR_EXIST (RFC 8881
-/// 18.26.3), or the error of the server's file system.
+/// Returns whether a rename failed because the directory that it would replace is not empty: NFS4ERR_EXIST
+/// (RFC 8881 18.26.3), or the error of the server's file system.
 bool is_not_empty(const Error& error) {
   return error.errno_value() == EEXIST || error.errno_value() == ENOTEMPTY;
 }
