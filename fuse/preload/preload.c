@@ -1,28 +1,30 @@
-/* libnfsrdma-preload.so: read(2), write(2) and their kin of a program that knows nothing of rings go past the kernel,
- * where their descriptor is a file of a mount of ours (nfsrdma/ring.h).
+/* libnfsrdma-preload.so lets a program that knows nothing of rings bypass the kernel: read(2), write(2) and
+ * similar calls use a ring if their descriptor is a file of an nfsrdma mount (nfsrdma/ring.h).
  *
- *   LD_PRELOAD=libnfsrdma-preload.so program …
+ *   LD_PRELOAD=libnfsrdma-preload.so program ...
  *
- * What a descriptor is, is the kernel's to know: nothing that a program could share, hand on or inherit is kept here.
- * The offset of an open file stays in the kernel, where dup(2), fork(2), exec(3) and SCM_RIGHTS share it. A read
- * looks it up, reads, and moves it on by what it got; if somebody else has moved it meanwhile, the part that this one
- * moved over is its own, and is read instead. A write moves it on first, which the kernel does as one step, and then
- * writes what it has moved over. So processes that write to one log by one open file never write over each other.
+ * Offsets: only the kernel knows what a descriptor is. Nothing that a program could share, hand on or inherit
+ * is kept here. The offset of an open file stays in the kernel, where dup(2), fork(2), exec(3) and SCM_RIGHTS
+ * share it. A read asks for the offset, reads, and moves the offset on by the bytes that it got. If another
+ * thread or process has moved it meanwhile, the part that this read has moved over is its own, and is read
+ * instead. A write moves the offset on first, which the kernel does in one step, and then writes the part
+ * that it has moved over. So processes that write to one log by one open file never write over each other.
  *
- * What is kept here is for each descriptor's number what it leads to: nothing known, a file on a ring, none of ours.
- * Whatever may give the number another meaning (close, dup2, fclose …) clears that before and after; each clearing
- * counts up the entry's age, so that who was about to fill it in meanwhile does not. A number that was given away
- * beneath libc (a close by hand-written assembly) would be missed.
+ * Table: for the number of each descriptor an entry says what the number leads to: not known yet, a file on a
+ * ring, or nothing that this library serves. Each call that may give the number another meaning (close, dup2,
+ * fclose ...) clears the entry before and after. Each clearing increases the entry's age, so that a thread
+ * which was about to fill the entry in does not do so. A number that is given away without libc (a close by
+ * hand-written assembly) is missed.
  *
- * Small requests are left to the kernel, which has pages of its own for them (`least`), and so is the beginning of
- * every file: most files are read in one go, and to attach one is a question to the daemon. Whatever goes wrong on
- * the ring before a byte was moved is done again by the kernel, which then says what is wrong in its own words. What
- * is appended is not done again where it may have been done; and where it does not fit into one request, it is the
- * kernel's, so that it lies in one piece.
+ * Left to the kernel: small requests (`least`), because the kernel has pages of its own for them, and the
+ * beginning of every file, because most files are read in one go and attaching a file costs a request to the
+ * daemon. If the ring fails before a byte was moved, the call is repeated through the kernel, which then
+ * reports the error in its own words. An append is not repeated if it may have been done. An append that does
+ * not fit into one request is left to the kernel, so that it stays in one piece.
  *
- * Threads and signal handlers: there is no lock and no malloc. What is contended (ring slots, buffers, the making of a
- * ring) is tried once, and the kernel's way taken where it cannot be had. In a child of fork(2) the table reads as
- * zero (MADV_WIPEONFORK), so it begins anew. */
+ * Threads and signal handlers: there is no lock and no malloc. A contended resource (ring slots, buffers, the
+ * making of a ring) is tried once; if it cannot be had, the kernel does the call. In a child of fork(2) the
+ * table reads as zero (MADV_WIPEONFORK), so the child begins anew. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -55,7 +57,7 @@ enum {
   MOST_MOUNTS = 8,
   BUFFERS = 32,
   BUFFER_SIZE = 1 << 20,
-  TOGETHER = 4, /* buffers of one call */
+  TOGETHER = 4, /* most buffers of one call */
   CALLS_BEFORE = 2
 };
 
@@ -94,7 +96,7 @@ static void resolve(void) {
 #undef RESOLVE
 }
 
-/* Others' constructors may come before ours. */
+/* Resolves the functions on demand, because constructors of other libraries may run before begin_all(). */
 #define REAL(name) (real_##name == NULL ? (resolve(), real_##name) : real_##name)
 
 /* ---- what descriptors lead to ---- */
@@ -103,14 +105,14 @@ struct mount {
   _Atomic(struct nfsrdma_ring*) ring; /* set last */
   char* memory;
   dev_t device;
-  _Atomic uint64_t buffers; /* free ones */
+  _Atomic uint64_t buffers; /* free buffers, a bit for each */
 };
 
 static struct table {
   struct mount mounts[MOST_MOUNTS];
   atomic_uint mounts_used;
   atomic_uint making;
-  atomic_int highest; /* descriptor with an entry */
+  atomic_int highest; /* highest descriptor that has an entry */
   _Atomic uint64_t entries[MOST_DESCRIPTORS];
 }* table; /* NULL: everything goes through the kernel */
 
@@ -120,7 +122,8 @@ static size_t least = 16 << 10;
  * the kind in 46 and 47, its age above. */
 enum { UNKNOWN = 0, ON_RING = 1, NOT_OURS = 2 };
 enum { FLAGS_AT = 32, MOUNT_AT = 40, CALLS_AT = 44, KIND_AT = 46, AGE_AT = 48 };
-/* Beside what nfsrdma_ring_attach gives, of which RING_APPEND is not to be believed: with_append(). */
+/* A flag next to those that nfsrdma_ring_attach gives. RING_APPEND among those may be out of date: see
+ * with_append(). */
 enum { IS_DIRECT = 0x80 };
 
 static unsigned kind_of(uint64_t entry) {
@@ -144,7 +147,7 @@ static void clear(int fd) {
   }
 }
 
-/* The number of one of our sockets, which programs do not know of: the mount, else -1. */
+/* Returns the mount whose ring has this socket, or -1. Programs do not know of these descriptors. */
 static int mount_of_socket(int fd) {
   if (table == NULL || fd < 0) return -1;
   for (int i = 0; i < MOST_MOUNTS; ++i) {
@@ -154,14 +157,15 @@ static int mount_of_socket(int fd) {
   return -1;
 }
 
-/* Our socket is about to become something else: whatever is on that ring goes on through the kernel. */
+/* Called when our socket may be about to become something else. Calls that use its ring go on through the
+ * kernel. */
 static void give_away(int fd) {
   const int mount = mount_of_socket(fd);
   if (mount >= 0) ring_abandon(atomic_load(&table->mounts[mount].ring));
 }
 
-/* A ring with the mount of this file, in a place of its own. -1: there is none. Whoever comes while another makes one
- * goes through the kernel. */
+/* Makes a ring with the mount of this file, and returns its index in `mounts`, or -1 if there is none. A
+ * thread that comes while another one makes a ring goes through the kernel. */
 static int make_mount(int fd, dev_t device) {
   const struct nfsrdma_ring_options options = {.depth = BUFFERS, .memory = (size_t)BUFFERS * BUFFER_SIZE};
   struct nfsrdma_ring* ring = NULL;
@@ -189,7 +193,7 @@ static uint64_t attached(int fd, int place, uint64_t entry) {
   return kept_age(entry, ON_RING) | (uint64_t)place << MOUNT_AT | all << FLAGS_AT | file.number;
 }
 
-/* What the descriptor leads to, asked for. */
+/* Finds out what the descriptor leads to, and returns the new entry. */
 static uint64_t found_out(int fd, uint64_t entry) {
   struct stat status;
   struct statfs system;
@@ -206,7 +210,7 @@ static uint64_t found_out(int fd, uint64_t entry) {
   return out != 0 ? out : kept_age(entry, NOT_OURS);
 }
 
-/* The entry of a file on a ring for a request of this size, else 0. */
+/* Returns the entry of a file on a ring for a request of this size, else 0. */
 static uint64_t on_ring(int fd, size_t size) {
   if (!is_tracked(fd) || size == 0) return 0;
   uint64_t entry = atomic_load(&table->entries[fd]);
@@ -229,10 +233,10 @@ static uint64_t on_ring(int fd, size_t size) {
 
 /* ---- moving bytes ---- */
 
-/* A place in a program's pieces of memory. */
+/* A position in a program's pieces of memory. */
 struct cursor {
   const struct iovec* piece;
-  size_t used; /* of that piece */
+  size_t used; /* bytes of that piece */
 };
 
 static void copy(struct cursor* at, char* buffer, size_t size, bool to_buffer) {
@@ -251,7 +255,7 @@ static void copy(struct cursor* at, char* buffer, size_t size, bool to_buffer) {
   }
 }
 
-/* All of the pieces; SIZE_MAX if that is more than one call may move, or makes no sense. */
+/* Returns the size of all pieces, or SIZE_MAX if that is more than one call may move, or makes no sense. */
 static size_t sum_of(const struct iovec* pieces, int count) {
   size_t sum = 0;
   if (count < 0 || count > IOV_MAX) return SIZE_MAX;
@@ -262,7 +266,7 @@ static size_t sum_of(const struct iovec* pieces, int count) {
   return sum;
 }
 
-/* As many as are wanted and there, up to TOGETHER. */
+/* Takes as many buffers as are wanted and free, up to TOGETHER, and returns how many. */
 static int take_buffers(struct mount* mount, size_t size, int* out) {
   const size_t wanted = (size + BUFFER_SIZE - 1) / BUFFER_SIZE;
   uint64_t all = atomic_load(&mount->buffers);
@@ -279,7 +283,7 @@ static void give_buffer(struct mount* mount, int buffer) {
   atomic_fetch_or(&mount->buffers, UINT64_C(1) << buffer);
 }
 
-/* One of the pieces of a call that are in flight together. */
+/* A request of a call that is divided into several requests in flight. */
 struct flight {
   int slot;
   int buffer;
@@ -310,18 +314,18 @@ static bool begin(struct transfer* t, struct flight* flight) {
       .offset = t->offset + t->begun,
       .flags = t->ahead ? NFSRDMA_RING_AHEAD : 0};
   flight->slot = ring_start(t->ring, &request);
-  if (flight->slot == -ENOTCONN) flight->slot = -EAGAIN; /* not taken: unlike one that was in flight */
+  if (flight->slot == -ENOTCONN) flight->slot = -EAGAIN; /* not submitted, unlike one that was in flight */
   if (flight->slot < 0) return false;
   t->begun += flight->size;
   return true;
 }
 
-/* Moves what it can, in order; below zero: nothing was moved. -ENOTCONN: it is not known whether. `where`: of the last
- * WRITE. */
+/* Moves what it can, in order. Returns the bytes, or a number below zero if nothing was moved; -ENOTCONN: it
+ * is not known whether anything was. `where` becomes the offset of the last WRITE. */
 static ssize_t move_all(struct transfer* t, struct flight* flights, int count, uint64_t* where) {
   int first = 0, flying = 0;
   ssize_t moved = 0, error = 0;
-  bool ended = false; /* the end of the file, or an error: nothing behind it counts */
+  bool ended = false; /* the end of the file, or an error: requests behind it do not count */
   for (;;) {
     while (!ended && flying < count && t->begun < t->size) {
       if (!begin(t, &flights[(first + flying) % count])) {
@@ -335,7 +339,7 @@ static ssize_t move_all(struct transfer* t, struct flight* flights, int count, u
     ring_rouse(t->ring);
     struct flight* flight = &flights[first];
     const ssize_t got = ring_finish(t->ring, flight->slot, where);
-    /* The daemon may still write there. */
+    /* The daemon may still use the buffer, so the buffer is not given back. */
     if (got == -ENOTCONN) flight->buffer = -1;
     if (!ended && got > 0) {
       if (!t->writes)
@@ -350,7 +354,8 @@ static ssize_t move_all(struct transfer* t, struct flight* flights, int count, u
   return moved != 0 ? moved : error;
 }
 
-/* Bytes, or below zero: nothing was moved, and the kernel is to do it. -ENOTCONN: it may have been. */
+/* Returns the bytes, or a number below zero if nothing was moved, and the kernel is to do it. -ENOTCONN:
+ * bytes may have been moved. */
 static ssize_t move(int fd, uint64_t entry, bool writes, bool ahead, const struct iovec* pieces, size_t size,
                     uint64_t offset, uint64_t* where) {
   struct transfer t = {.mount = &table->mounts[entry >> MOUNT_AT & 15U],
@@ -383,8 +388,8 @@ static bool is_limited(void) {
   return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
 }
 
-/* Each of these gives a number below zero where the kernel is to do it. But a write that gives FAILED has failed, with
- * errno. */
+/* Each of the following functions returns a number below zero if the kernel is to do the call. But if a write
+ * returns FAILED it has failed, with errno. */
 enum { FAILED = -ENOTCONN };
 
 static ssize_t read_at(int fd, const struct iovec* pieces, size_t size, off64_t offset) {
@@ -394,8 +399,8 @@ static ssize_t read_at(int fd, const struct iovec* pieces, size_t size, off64_t 
   return move(fd, entry, false, false, pieces, size, (uint64_t)offset, NULL);
 }
 
-/* The entry with RING_APPEND as the open file has it now: whoever shares it, another descriptor or a child, may have
- * set or cleared the flag. 0: the descriptor is none. */
+/* Returns the entry with RING_APPEND as the open file has it now, because another descriptor or a child that
+ * shares the open file may have set or cleared the flag. Returns 0 if the descriptor is not open. */
 static uint64_t with_append(int fd, uint64_t entry) {
   const uint64_t bit = (uint64_t)RING_APPEND << FLAGS_AT;
   const int flags = real_fcntl64(fd, F_GETFL);
@@ -407,22 +412,22 @@ static bool appends(uint64_t entry) {
   return (entry >> FLAGS_AT & RING_APPEND) != 0;
 }
 
-/* The entry of a file for a WRITE of this size, else 0. */
+/* Returns the entry of a file for a WRITE of this size, or 0 if the kernel is to do it. */
 static uint64_t for_write(int fd, size_t size) {
   uint64_t entry = on_ring(fd, size);
   if (entry == 0 || size > (size_t)SSIZE_MAX || is_limited()) return 0;
   entry = with_append(fd, entry);
-  /* Others' bytes could come between two requests. */
+  /* Bytes of another writer could come between two requests. */
   return appends(entry) && size > BUFFER_SIZE ? 0 : entry;
 }
 
-/* A WRITE in place can be done twice, but not one at the end of the file. */
+/* A WRITE at an offset can be done twice, but one at the end of the file cannot. */
 static ssize_t put_at(int fd, uint64_t entry, const struct iovec* pieces, size_t size, uint64_t offset,
                       uint64_t* where) {
   const ssize_t put = move(fd, entry, true, false, pieces, size, offset, where);
   if (put != -ENOTCONN) return put;
   if (!appends(entry)) return -1;
-  errno = EIO; /* whether it was done is not known */
+  errno = EIO; /* it is not known whether it was done */
   return FAILED;
 }
 
@@ -443,7 +448,7 @@ static ssize_t read_on(int fd, const struct iovec* pieces, size_t size) {
   if (got <= 0) return got;
   const off64_t end = lseek64(fd, got, SEEK_CUR);
   if (end - got == at) return got;
-  /* Somebody else has read meanwhile. */
+  /* Another thread or process has moved the offset meanwhile. */
   const ssize_t again = move(fd, entry, false, false, pieces, (size_t)got, (uint64_t)(end - got), NULL);
   const ssize_t kept = again < 0 ? 0 : again;
   if (kept != got) lseek64(fd, kept - got, SEEK_CUR);
@@ -539,7 +544,7 @@ EXPORTED ssize_t pwritev64(int fd, const struct iovec* pieces, int count, off64_
 EXPORTED ssize_t pwritev(int fd, const struct iovec* pieces, int count, off_t offset) {
   return pwritev64(fd, pieces, count, offset);
 }
-/* With flags they are the kernel's; so they are at the file's own offset (-1), which is rare. */
+/* Calls with flags are left to the kernel, and so are calls at the file's own offset (-1), which are rare. */
 EXPORTED ssize_t preadv64v2(int fd, const struct iovec* pieces, int count, off64_t offset, int flags) {
   const ssize_t done = flags == 0 ? read_at(fd, pieces, sum_of(pieces, count), offset) : -1;
   return done >= 0 ? done : REAL(preadv64v2)(fd, pieces, count, offset, flags);
@@ -610,7 +615,7 @@ EXPORTED int dup3(int from, int to, int flags) {
   return cleared(REAL(dup3)(from, to, flags));
 }
 
-/* Whatever its argument is, it is as large as a pointer at most. */
+/* The argument is at most as large as a pointer, whatever its type is. */
 EXPORTED int fcntl64(int fd, int command, ...) {
   va_list arguments;
   va_start(arguments, command);
@@ -629,7 +634,7 @@ EXPORTED int fcntl(int fd, int command, ...) {
   return fcntl64(fd, command, argument);
 }
 
-/* Around our sockets. */
+/* Closes the range except for our sockets. */
 EXPORTED int close_range(unsigned first, unsigned last, int flags) {
   if (table == NULL || first > last || ((unsigned)flags & CLOSE_RANGE_CLOEXEC) != 0) {
     return REAL(close_range)(first, last, flags);
@@ -640,7 +645,7 @@ EXPORTED int close_range(unsigned first, unsigned last, int flags) {
     if (atomic_load_explicit(&table->entries[fd], memory_order_relaxed) << (64 - AGE_AT) != 0) clear((int)fd);
   }
   for (;;) {
-    unsigned ours = UINT_MAX; /* the first of our sockets in there */
+    unsigned ours = UINT_MAX; /* the first of our sockets in the range */
     for (int i = 0; i < MOST_MOUNTS; ++i) {
       struct nfsrdma_ring* ring = atomic_load(&table->mounts[i].ring);
       const int fd = ring == NULL ? -1 : nfsrdma_ring_descriptor(ring);

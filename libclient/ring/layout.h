@@ -1,30 +1,35 @@
-/* What a program and the daemon of a mount share, to the byte: the ioctls by which a ring is had, the socket beside
- * it, and the memory. C, and C++ in the daemon. `nfsrdma/ring.h` says what all of it is good for.
+/* The interface between a program and the daemon of a mount, to the byte: the ioctls by which a program gets
+ * a ring, the socket that goes with it, and the memory. C, and C++ in the daemon. `nfsrdma/ring.h` says what
+ * a ring is for.
  *
- * Having a ring
- *   1. The program opens any file of the mount and issues RING_OPEN on it. The daemon answers with the name of its
- *      socket (abstract, unix(7)) and a token that is good for one connection of this user within some seconds.
- *   2. The program connects and sends the token. The daemon answers with one byte and a descriptor of the memory,
- *      which can be neither shrunk nor grown (F_SEAL_SHRINK, F_SEAL_GROW).
- *   3. RING_ATTACH on a descriptor, with the token: the daemon learns which open file it is, with the rights that it
- *      was opened with, and answers with a number for it. The same open file has the same number.
- *   Whoever hangs up has ended the ring. An open file is attached until its last descriptor is closed.
+ * Getting a ring
+ *   1. The program opens any file of the mount and issues RING_OPEN on it. The daemon answers with the name
+ *      of its socket (abstract, unix(7)) and a token that is good for one connection of this user within some
+ *      seconds.
+ *   2. The program connects and sends the token. The daemon answers with one byte and a descriptor of the
+ *      memory, which can be neither shrunk nor grown (F_SEAL_SHRINK, F_SEAL_GROW).
+ *   3. The program issues RING_ATTACH on a descriptor, with the token. The daemon learns which open file it
+ *      is, with the rights that it was opened with, and answers with a number for it. The number is the same
+ *      each time for the same open file.
+ *   Either side ends the ring by closing the socket. An open file is attached until its last descriptor is
+ *   closed.
  *
- * The memory: ring_header, `slots` of ring_slot from RING_SLOTS_AT on, then `bytes` of data, where the slots' buffers
- * are. A slot belongs to the program until its bit is set in `submitted`, and to the daemon from then on until the
- * program has seen that it is done.
- *   A request    The program fills a slot and sets its bit in `submitted` (release). If `daemon_sleeps` is 1 then it
- *                sets that to 0 and sends a byte by the socket.
- *   An answer    The daemon writes `result` and `where` and sets `state` to RING_DONE (release). Unless the request
- *                was RING_ALONE it sets the slot's bit in `completed` before it ends its turn. If `program_waits` is
- *                not 0, and so many bits are set in there by then, it sets that to 0, and wakes who waits for the word
- *                (futex(2)) where it had RING_BY_FUTEX, else sends a byte. Where `state` was RING_WAITED_FOR it
- *                wakes those who wait for that.
- * Bits instead of queues of numbers: any pattern of them means something, there is nothing to wrap around or to
- * overflow, and several threads and signal handlers set theirs without a lock.
+ * The memory: ring_header, `slots` of ring_slot from RING_SLOTS_AT on, then `bytes` of data, where the slots'
+ * buffers are. A slot belongs to the program until its bit is set in `submitted`, and to the daemon from then
+ * on until the program has seen that it is done.
+ *   A request    The program fills a slot and sets its bit in `submitted` (release). If `daemon_sleeps` is 1
+ *                then, the program sets it to 0 and sends a byte through the socket.
+ *   An answer    The daemon writes `result` and `where` and sets `state` to RING_DONE (release). Unless the
+ *                request was RING_ALONE, the daemon sets the slot's bit in `completed` before it ends its
+ *                turn. If `program_waits` is not 0, and so many bits are set in `completed` by then, the
+ *                daemon sets it to 0. If it had RING_BY_FUTEX, the daemon wakes the threads that wait for
+ *                that word (futex(2)), else it sends a byte. If `state` was RING_WAITED_FOR, it wakes the
+ *                threads that wait for `state`.
+ * Bits take the place of queues of numbers: any pattern of them means something, there is nothing to wrap
+ * around or to overflow, and several threads and signal handlers set theirs without a lock.
  *
- * The daemon believes nothing of what it reads here: it reads each field once. A bit for a slot that it has already
- * got ends the ring; a request that makes no sense is answered with an error. */
+ * The daemon trusts nothing that it reads here, and reads each field once. A bit for a slot that the daemon
+ * has already got ends the ring. A request that makes no sense is answered with an error. */
 #pragma once
 
 #include <stdint.h>
@@ -48,7 +53,7 @@ enum {
 struct ring_open {
   uint32_t version; /* of the program, then of the daemon */
   uint32_t slots;   /* wanted, then given */
-  uint64_t bytes;   /* of data: the same */
+  uint64_t bytes;   /* of data; wanted, then given */
   uint8_t token[RING_TOKEN_SIZE];
   char name[RING_NAME_SIZE]; /* of the socket, without the zero in front; ends with a zero */
 };
@@ -65,31 +70,31 @@ enum { RING_MAY_READ = 1, RING_MAY_WRITE = 2 };
 
 enum { RING_NOTHING = 0, RING_READ = 1, RING_WRITE = 2, RING_SYNC = 3 };
 enum {
-  RING_ALONE = 1,  /* whoever submitted it waits for `state` */
-  RING_AHEAD = 2,  /* READ: more may be read ahead of it, and it be answered from what was */
-  RING_APPEND = 4, /* WRITE: at the end of the file, wherever `offset` is */
-  RING_STABLE = 8, /* WRITE: it is done when it is on the server's disk */
+  RING_ALONE = 1,  /* the thread that submitted the request waits for `state` */
+  RING_AHEAD = 2,  /* READ: the daemon may read more ahead, and answer from data that was read ahead */
+  RING_APPEND = 4, /* WRITE: at the end of the file, whatever `offset` is */
+  RING_STABLE = 8, /* WRITE: answered when the data is on the server's disk */
   RING_ALL_FLAGS = 15
 };
-#define RING_BY_FUTEX UINT32_C(0x80000000) /* beside the number in program_waits */
+#define RING_BY_FUTEX UINT32_C(0x80000000) /* a flag in program_waits, next to the number */
 enum { RING_UNDER_WAY = 0, RING_WAITED_FOR = 1, RING_DONE = 2 };
 
 struct ring_slot {
-  /* the program's */
+  /* written by the program */
   uint32_t operation;
   uint32_t file;
   uint64_t offset; /* in the file */
   uint64_t buffer; /* in the data */
   uint32_t length;
   uint32_t flags;
-  /* the daemon's */
-  uint64_t where; /* WRITE: where it went */
+  /* written by the daemon */
+  uint64_t where; /* WRITE: the offset that the data went to */
   int32_t result; /* bytes, or the errno below zero */
-  uint32_t state; /* both's */
+  uint32_t state; /* written by both */
   uint64_t unused[2];
 };
 
-/* Each part on cache lines of its own. */
+/* Each group of fields has cache lines of its own. */
 struct ring_header {
   uint32_t version;
   uint32_t slots;

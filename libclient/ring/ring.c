@@ -1,11 +1,11 @@
-/* The program's side of a ring (nfsrdma/ring.h), over what it shares with the daemon (layout.h).
+/* The program's side of a ring (nfsrdma/ring.h), on the memory that it shares with the daemon (layout.h).
  *
- * A slot is free, or somebody's who has taken it (one atomic operation on `free_slots`), until its answer was taken
- * out. Nothing here has a lock or allocates, but for opening and closing: so it may be interrupted anywhere by a
- * signal handler that does the same.
+ * A slot is free, or belongs to the caller that has taken it (one atomic operation on `free_slots`) until the
+ * caller has taken out its answer. No function has a lock or allocates, except those that open and close a
+ * ring. So a signal handler that does the same may interrupt them anywhere.
  *
- * What is the program's own stands in pages that the kernel wipes in a child of fork(2) (MADV_WIPEONFORK), and what
- * is shared is not mapped there: `alive` is 0 in a child, however it was made. */
+ * The program's own state is in pages that the kernel wipes in a child of fork(2) (MADV_WIPEONFORK), and the
+ * shared memory is not mapped there. So `alive` is 0 in a child, however the child was made. */
 #define _GNU_SOURCE
 #include "nfsrdma/ring.h"
 
@@ -33,12 +33,12 @@
 enum {
   DEFAULT_DEPTH = 64,
   DEFAULT_MEMORY = 16 << 20,
-  ANSWER_SECONDS = 10,    /* for a daemon to let us in */
-  LOOK_MILLISECONDS = 200 /* so often who waits for one slot looks whether the daemon is still there */
+  ANSWER_SECONDS = 10,    /* for the daemon to admit the connection */
+  LOOK_MILLISECONDS = 200 /* a waiting thread checks so often whether the daemon is still there */
 };
 
 struct nfsrdma_ring {
-  atomic_uint alive; /* 0: the daemon has ended it, or this is a child of whoever had it */
+  atomic_uint alive; /* 0: the daemon has ended the ring, or this process is a child of the one that had it */
   int socket;
   unsigned depth;
   size_t mapped;
@@ -48,12 +48,12 @@ struct nfsrdma_ring {
   char* data;
   uint8_t token[RING_TOKEN_SIZE];
   _Atomic uint64_t free_slots[RING_WORDS];
-  _Atomic uint64_t queued[RING_WORDS]; /* those that nfsrdma_ring_completions is to give */
-  uint64_t ready[RING_WORDS];          /* answered, and not given yet */
+  _Atomic uint64_t queued[RING_WORDS]; /* slots for nfsrdma_ring_completions to return */
+  uint64_t ready[RING_WORDS];          /* answered slots that it has not returned yet */
   uint64_t tags[RING_MOST_SLOTS];
 };
 
-/* Shared words are plain in layout.h, since C++ reads it, too. */
+/* Shared words are plain in layout.h, because C++ reads that file, too. */
 static _Atomic uint64_t* word64(uint64_t* word) {
   return (_Atomic uint64_t*)word;
 }
@@ -66,7 +66,8 @@ static uint64_t bit_of(unsigned slot) {
 
 /* ---- opening ---- */
 
-/* Out of the way of programs that close what they do not know, and count on low numbers. */
+/* Moves a descriptor out of the way of programs that close numbers they do not know, and that count on low
+ * numbers. */
 static int moved_up(int fd) {
   const int up = fcntl(fd, F_DUPFD_CLOEXEC, 700);
   if (up < 0) return fd;
@@ -93,7 +94,7 @@ static int reach(const struct ring_open* offer) {
   return fd;
 }
 
-/* The descriptor of the memory. */
+/* Returns the descriptor of the memory, or the errno below zero. */
 static int receive_memory(int socket) {
   char byte = 0;
   struct iovec data = {&byte, 1};
@@ -171,7 +172,7 @@ int nfsrdma_ring_open(int fd, const struct nfsrdma_ring_options* options, struct
 }
 
 void nfsrdma_ring_close(struct nfsrdma_ring* ring) {
-  if (ring->header != NULL) { /* NULL: a child's */
+  if (ring->header != NULL) { /* NULL in a child of fork(2) */
     atomic_store(&ring->alive, 0);
     close(ring->socket);
     munmap(ring->header, ring->mapped);
@@ -205,7 +206,7 @@ int nfsrdma_ring_attach(struct nfsrdma_ring* ring, int fd, struct nfsrdma_ring_f
 
 /* ---- slots ---- */
 
-/* -1: there is none. */
+/* Returns -1 if no slot is free. */
 static int take_slot(struct nfsrdma_ring* ring) {
   for (unsigned i = 0; i < RING_WORDS; ++i) {
     uint64_t all = atomic_load(&ring->free_slots[i]);
@@ -222,7 +223,7 @@ static void free_slot(struct nfsrdma_ring* ring, unsigned slot) {
   atomic_fetch_or(&ring->free_slots[slot / 64], bit_of(slot));
 }
 
-/* The slot's number, or the errno below zero. */
+/* Returns the slot's number, or the errno below zero. */
 static int fill_slot(struct nfsrdma_ring* ring, const struct nfsrdma_ring_request* request,
                      uint32_t more_flags) {
   if (atomic_load(&ring->alive) == 0) return -ENOTCONN;
@@ -245,7 +246,7 @@ static int fill_slot(struct nfsrdma_ring* ring, const struct nfsrdma_ring_reques
   return taken;
 }
 
-/* From here on it is the daemon's. */
+/* Gives the slot to the daemon. */
 static void give_slot(struct nfsrdma_ring* ring, unsigned slot) {
   atomic_fetch_or(word64(&ring->header->submitted[slot / 64]), bit_of(slot));
 }
@@ -253,7 +254,7 @@ static void give_slot(struct nfsrdma_ring* ring, unsigned slot) {
 static void rouse_daemon(struct nfsrdma_ring* ring) {
   _Atomic uint32_t* sleeps = word32(&ring->header->daemon_sleeps);
   if (atomic_load(sleeps) == 0 || atomic_exchange(sleeps, 0) == 0) return;
-  /* One that does not fit in there finds the daemon with something to read already. */
+  /* If the byte does not fit into the socket, the daemon has another byte to read already. */
   (void)!send(ring->socket, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -280,7 +281,7 @@ void nfsrdma_ring_submit(struct nfsrdma_ring* ring) {
   errno = code;
 }
 
-/* How many were answered. */
+/* Takes new answers in. Returns the number of answers that are ready. */
 static unsigned collect(struct nfsrdma_ring* ring) {
   unsigned count = 0;
   for (unsigned i = 0; i < RING_WORDS; ++i) {
@@ -317,7 +318,7 @@ static int give_out(struct nfsrdma_ring* ring, struct nfsrdma_ring_completion* o
   return count;
 }
 
-/* All that are in flight end so, and their slots are nobody's any more. */
+/* Ends requests in flight with -ENOTCONN, up to `most` of them. Their slots are not used again. */
 static int give_up(struct nfsrdma_ring* ring, struct nfsrdma_ring_completion* out, int most) {
   int count = 0;
   for (unsigned i = 0; i < RING_WORDS; ++i) {
@@ -333,7 +334,7 @@ static int give_up(struct nfsrdma_ring* ring, struct nfsrdma_ring_completion* ou
   return count != 0 ? count : -ENOTCONN;
 }
 
-/* Those that collect() has not taken: the daemon counts them. */
+/* Returns the number of answers that collect() has not taken in. The daemon counts these. */
 static unsigned uncollected(struct nfsrdma_ring* ring) {
   unsigned count = 0;
   for (unsigned i = 0; i < RING_WORDS; ++i) {
@@ -342,7 +343,8 @@ static unsigned uncollected(struct nfsrdma_ring* ring) {
   return count;
 }
 
-/* Asks to be woken when so many are there; true if they are. `how`: RING_BY_FUTEX, or 0. */
+/* Asks the daemon to wake this program when `wanted` answers are ready. Returns true if they are ready
+ * already. `how`: RING_BY_FUTEX, or 0. */
 static bool arm(struct nfsrdma_ring* ring, unsigned wanted, uint32_t how) {
   const unsigned there = collect(ring);
   if (there >= wanted) return true;
@@ -350,7 +352,7 @@ static bool arm(struct nfsrdma_ring* ring, unsigned wanted, uint32_t how) {
   return uncollected(ring) >= wanted - there;
 }
 
-/* Empties the socket of what an nfsrdma_ring_arm has asked for. */
+/* Empties the socket of bytes that an nfsrdma_ring_arm has asked for. */
 static void drain(struct nfsrdma_ring* ring) {
   char bytes[16];
   while (recv(ring->socket, bytes, sizeof bytes, MSG_DONTWAIT) > 0) {
@@ -363,7 +365,8 @@ int nfsrdma_ring_arm(struct nfsrdma_ring* ring) {
   return arm(ring, 1, 0);
 }
 
-/* Waits for a word that has a value, at most `milliseconds` and LOOK_MILLISECONDS. 0, or the errno. */
+/* Waits while the word has this value, at most `milliseconds`, and at most LOOK_MILLISECONDS. Returns 0, or
+ * the errno. */
 static int await_word(_Atomic uint32_t* word, uint32_t value, int milliseconds) {
   if (milliseconds < 0 || milliseconds > LOOK_MILLISECONDS) milliseconds = LOOK_MILLISECONDS;
   const struct timespec most = {.tv_nsec = milliseconds * 1000L * 1000L};
@@ -376,7 +379,8 @@ static int64_t now_in_milliseconds(void) {
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Until the daemon has woken us, or the time is over: 0, -EINTR, or -ENOTCONN where the daemon has gone. */
+/* Waits until the daemon has woken this program, or the time is over. Returns 0, -EINTR, or -ENOTCONN if the
+ * daemon has gone. */
 static int await_wake(struct nfsrdma_ring* ring, int64_t until) {
   _Atomic uint32_t* waits = word32(&ring->header->program_waits);
   for (;;) {
@@ -407,12 +411,12 @@ int nfsrdma_ring_completions(struct nfsrdma_ring* ring, struct nfsrdma_ring_comp
     if (arm(ring, wanted, RING_BY_FUTEX)) continue;
     const int code = await_wake(ring, until);
     if (code == -EINTR) return code;
-    if (code == -ENOTCONN) atomic_store(&ring->alive, 0); /* what it had answered by then counts */
+    if (code == -ENOTCONN) atomic_store(&ring->alive, 0); /* answers that were given by then count */
   }
 }
 
 /* ---- one at a time ---- */
-
+/* Returns 0 if the request is done, or -ENOTCONN if the daemon has gone. */
 /* 0: it is done; -ENOTCONN: nobody will do it. */
 static int await_slot(struct nfsrdma_ring* ring, struct ring_slot* slot) {
   _Atomic uint32_t* state = word32(&slot->state);
