@@ -98,7 +98,8 @@ bool Ring::has_pending() const {
 }
 
 std::optional<Ring::Job> Ring::begin() {
-  // From where the last one was, around to the same word's lower bits.
+  // The search begins behind the last slot that was begun, and goes around to the lower bits of the same
+  // word.
   for (std::size_t i = 0; i <= RING_WORDS; ++i) {
     const std::size_t word = (next_ / kWordBits + i) % RING_WORDS;
     std::uint64_t bits = pending_[word];

@@ -1,14 +1,17 @@
-// One ring, from the daemon's side: the memory that it shares with a program, and which slots are whose.
+// A ring on the daemon's side: the memory that it shares with a program, and who owns each slot.
 //
-// A slot is the program's, or waits here to be begun, or is under way; what the program says of that is not believed.
-// The memory lives for as long as somebody holds it: a request that is under way when the ring ends still reads into
-// it, or has it revoked, and nobody else sees that. Then its pages are freed (MADV_REMOVE), though the program may have
-// kept its descriptor or its mapping: this process has touched them, and so they count as its memory.
+// A slot belongs to the program, or waits here to be begun, or is under way. This record is the daemon's own;
+// the program's view of it is not trusted.
 //
-// The memory cannot shrink below this process's feet (F_SEAL_SHRINK), and comes from tmpfs, which makes a page where
-// the program has punched a hole: no access to it faults.
+// The memory lives for as long as there is a reference to it. A request that is under way when the ring ends
+// still reads into the memory, until it ends or has the memory revoked, and no other part sees that. Then the
+// pages are freed (MADV_REMOVE), although the program may have kept its descriptor or its mapping: this
+// process has touched the pages, and so they count as its memory.
 //
-// Nothing here waits; who wakes the program, and when, is RingService's to say. Confined to the loop's thread.
+// The memory cannot be shrunk while this process uses it (F_SEAL_SHRINK). It comes from tmpfs, which makes a
+// new page where the program has punched a hole. So no access to it faults.
+//
+// Nothing here waits; RingService decides who wakes the program, and when. Confined to the loop's thread.
 #pragma once
 
 #include <array>
@@ -24,7 +27,7 @@
 
 namespace nfsrdma::fuse {
 
-/// Bytes of rings' data that this process may have touched: of the rings that there are, and of those that have ended
+/// Bytes of ring data that this process may have touched: in rings that exist, and in rings that have ended
 /// while a request still uses their memory.
 class RingBytes {
  public:
@@ -33,7 +36,7 @@ class RingBytes {
   [[nodiscard]] std::uint64_t all() const { return all_; }
   [[nodiscard]] std::uint64_t of(std::uint32_t user) const;
 
-  /// Set when this process ends its rings: programs may still be reading answers, and the pages stay theirs.
+  /// Set when this process ends its rings. Programs may still be reading answers, so the pages are not freed.
   bool keeps_pages = false;
 
  private:
@@ -41,9 +44,9 @@ class RingBytes {
   std::uint64_t all_ = 0;
 };
 
-/// Memory that another process can have by its descriptor.
+/// Memory that another process can share by its descriptor.
 struct RingMemory {
-  std::shared_ptr<std::byte> bytes;  ///< null: there is none, errno says why
+  std::shared_ptr<std::byte> bytes;  ///< null: it could not be made, and errno says why
   int descriptor = -1;               ///< the caller's to close
 };
 /// The memory counts in `held` for `user` until its last holder has released `bytes`.
@@ -56,21 +59,25 @@ class Ring {
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
 
-  /// Takes what was submitted. False: the program has submitted what is not its own, and the ring is to end.
+  /// Takes the slots that were submitted. Returns false if the program has submitted a slot that is not its
+  /// own; the ring must end then.
   [[nodiscard]] bool collect();
   [[nodiscard]] bool has_pending() const;
-  /// The next of those that were collected, and from now on under way; each slot has its turn.
+  /// A request that is under way, and its slot.
   struct Job {
     unsigned slot;
     RingRequest request;
   };
+  /// Begins the next request of those that were collected; each slot has its turn. Returns no value if there
+  /// is none.
   std::optional<Job> begin();
-  /// Ends one that is under way. `result`: bytes, or the errno below zero. Gives the slot back.
+  /// Ends a request that is under way, and gives its slot back. `result`: bytes, or the errno below zero.
   void answer(const Job& job, std::int32_t result, std::uint64_t where);
 
-  /// Tells of all that were answered. True if the program sleeps and is to be woken by its socket; by a futex it has been.
+  /// Publishes all new answers. If enough are there for a program that waits by futex, wakes the program.
+  /// Returns true if the program waits at its socket and must be woken there.
   [[nodiscard]] bool publish();
-  /// From now on the program wakes the daemon. True if something was submitted meanwhile.
+  /// Asks the program to wake the daemon from now on. Returns true if something was submitted meanwhile.
   [[nodiscard]] bool sleep();
 
   [[nodiscard]] std::span<std::byte> data_of(const RingRequest& request) const;
@@ -86,10 +93,10 @@ class Ring {
 
   const RingBounds bounds_;
   const std::shared_ptr<std::byte> memory_;
-  Bits there_{};      // the slots that there are
+  Bits there_{};      // slots that exist
   Bits pending_{};    // collected, to be begun
   Bits under_way_{};  // begun
-  Bits answered_{};   // to be told of
+  Bits answered_{};   // answered, to be published
   unsigned next_ = 0;
 };
 

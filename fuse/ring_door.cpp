@@ -146,7 +146,7 @@ void RingDoor::watch_socket() {
   loop_.watch(socket_, EPOLLIN, [this](std::uint32_t) { accept(); });
 }
 
-/// Those whose time is over: offers that nobody came for, connections that said nothing.
+/// Drops offers that were not used in time, and connections that have sent no token in time.
 void RingDoor::drop_late() {
   const auto now = loop_.now();
   std::erase_if(offers_, [&](const auto& one) { return one.second.until <= now; });
@@ -157,7 +157,8 @@ void RingDoor::drop_late() {
   for (const Number number : late) end(number);
 }
 
-/// The socket's name is no secret: who was offered nothing is sent away, and holds up nobody.
+/// Returns true if the user has more offers than connections without a token. The socket's name is no secret:
+/// connections of a user who was offered nothing are closed, so that they delay no other user.
 bool RingDoor::is_expected(uid_t user) const {
   const auto offers =
       std::ranges::count_if(offers_, [&](const auto& one) { return one.second.user == user; });
@@ -170,7 +171,7 @@ void RingDoor::accept() {
   drop_late();
   const int fd = ::accept4(socket_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
-    // Whoever waits there would be told of again at once.
+    // The connection stays in the queue, so the loop would report it again at once.
     loop_.unwatch(socket_);
     pausing_ = loop_.at(loop_.now() + kPause, [this] {
       pausing_ = 0;
@@ -194,8 +195,9 @@ void RingDoor::accept() {
   loop_.watch(fd, EPOLLIN | EPOLLRDHUP, [this, number](std::uint32_t) { heard(number); });
 }
 
-/// One message: that there is more is said again by the loop's next turn. What it says once there is a ring only wakes.
-/// Descriptors that somebody sends along are dropped by the kernel.
+/// Reads one message. If there are more, the loop reports that again in its next turn. A message that comes
+/// when there is a ring already only wakes the daemon. The kernel drops descriptors that a program sends
+/// along.
 void RingDoor::heard(Number number) {
   Connection& connection = connections_.at(number);
   Token token{};
@@ -220,7 +222,7 @@ bool RingDoor::admit(Number number, Connection& connection, const Token& token) 
   connection.token = token;
   connection.ring = service_.add(
       bounds, std::move(memory.bytes),
-      // What does not fit in there finds the program with something to read already.
+      // If the byte does not fit into the socket, the program has another byte to read already.
       [socket] { (void)::send(socket, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL); },
       [this, number] { end(number); });
   by_token_.emplace(token, number);
@@ -247,7 +249,8 @@ bool RingDoor::hand_over(int socket, int memory) {
   return ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
 }
 
-/// Where it cannot be seen from here (a pid of 0: another pid namespace) the socket's end has to do.
+/// If the process cannot be seen from here (a pid of 0: another PID namespace), only the end of the socket
+/// shows that it has gone.
 void RingDoor::watch_process(Number number, Connection& connection) {
   if (connection.pid <= 0) return;
   const auto fd = static_cast<int>(::syscall(SYS_pidfd_open, connection.pid, 0));

@@ -1,17 +1,20 @@
-// How a program comes by a ring: the two ioctls, the socket, and who may have how much (libclient/ring/layout.h).
+// Gives rings to programs: the two ioctls, the socket, and the limits for each user
+// (libclient/ring/layout.h).
 //
-// Rights are the kernel's: an ioctl comes with the open file that it was issued on, so whoever has the descriptor may
-// attach it, and nobody else can. The ring belongs to who has its token: 16 random bytes which the kernel hands to
-// the process that asked, and which let in one connection, of the same user (SO_PEERCRED), within kOfferFor. The
-// socket's name is abstract: a program in another network namespace does not reach it and goes through the kernel.
+// Rights: the kernel checks them. An ioctl comes with the open file that it was issued on, so a program that
+// has the descriptor can attach the file, and no other can. A ring belongs to the program that has its token:
+// 16 random bytes which the kernel hands to the process that asked, and which admit one connection, of the
+// same user (SO_PEERCRED), within kOfferFor. The socket's name is abstract: a program in another network
+// namespace does not reach it, and goes through the kernel.
 //
-// A connection is one ring. Its program is gone when the socket is, or the process that connected (pidfd_open(2): a
-// child may still have the socket). Bytes on it only wake; each end sends and receives without waiting, so neither
-// can hold up the other.
+// Lifetime: a connection is one ring. The program is gone when the socket is closed, or when the process that
+// connected has ended (pidfd_open(2), because a child may still have the socket). Bytes on the socket only
+// wake the other end. Each end sends and receives without waiting, so neither can block the other.
 //
-// Bounded: rings and bytes of one user and of all, offers; connections that have not said a token yet are as many as
-// their user was made offers. The bytes of a ring count until no request uses its memory (RingBytes), be the ring there
-// or not.
+// Limits: there are bounds for rings and bytes, of one user and of all, and for offers. A user may have as
+// many connections that have not sent a token yet as the user has offers. The bytes of a ring count until no
+// request uses its memory (RingBytes), even after the ring has ended.
+//
 // Confined to the loop's thread.
 #pragma once
 
@@ -40,11 +43,11 @@ class RingDoor {
   RingDoor(const RingDoor&) = delete;
   RingDoor& operator=(const RingDoor&) = delete;
 
-  /// RING_OPEN, by a process of this user: an errno, or 0 with `asked` filled in.
+  /// Handles RING_OPEN from a process of this user. Returns an errno, or 0 with `asked` filled in.
   int open(uid_t user, ring_open& asked);
-  /// RING_ATTACH on this open file: the same. ENOENT: the token is of no ring of this mount.
+  /// Handles RING_ATTACH on this open file, likewise. ENOENT: the token is of no ring of this mount.
   int attach(ring_attach& asked, const RingService::Handle& file);
-  /// Every program finds its ring gone, and nobody gets another.
+  /// Ends all rings, and refuses to give new ones.
   void close();
   [[nodiscard]] const RingBytes& bytes() const { return *bytes_; }
 
@@ -55,14 +58,14 @@ class RingDoor {
     RingBounds bounds;
     async::TimePoint until;
   };
-  /// One end of a socket, and what the loop watches of its program.
+  /// The daemon's end of a socket, and the process that the loop watches.
   struct Connection {
     int socket = -1, process = -1;
     uid_t user = 0;
     pid_t pid = 0;
-    RingService::RingId ring = 0;  // 0: it has not said its token
+    RingService::RingId ring = 0;  // 0: no token has come yet
     Token token{};
-    async::TimePoint until;  // for a token
+    async::TimePoint until;  // latest time for the token
   };
   using Number = std::uint64_t;
 
@@ -82,8 +85,8 @@ class RingDoor {
   async::Loop& loop_;
   RingService& service_;
   std::string name_;
-  int socket_ = -1;                   // that listens, from the first offer on
-  async::Loop::TimerId pausing_ = 0;  // until it is watched again
+  int socket_ = -1;                   // listens, from the first offer on
+  async::Loop::TimerId pausing_ = 0;  // timer after which the socket is watched again
   bool closed_ = false;
   const std::shared_ptr<RingBytes> bytes_ = std::make_shared<RingBytes>();
   std::map<Token, Offer> offers_;

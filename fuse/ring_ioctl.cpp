@@ -6,7 +6,7 @@
 namespace nfsrdma::fuse {
 namespace {
 
-/// Answers with what `handle(asked)` makes of what came in; it gives an errno, or 0.
+/// Answers with the argument as `handle(asked)` has changed it. `handle` returns an errno, or 0.
 template <class Asked, class Handle>
 void answer_ioctl(fuse_req_t raw, const void* in, std::size_t in_size, std::size_t out_size, Handle handle) {
   Asked asked{};

@@ -7,7 +7,7 @@
 namespace nfsrdma::fuse {
 namespace {
 
-/// Once, whatever the compiler would like to do.
+/// Reads the field exactly once, which a plain read would not guarantee.
 template <class T>
 T load(T& field) {
   return std::atomic_ref(field).load(std::memory_order_relaxed);

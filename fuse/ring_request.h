@@ -1,9 +1,10 @@
-// A request as it stands in a ring's memory, read once and judged.
+// Reads a request from a ring's memory, and checks it.
 //
-// Whatever a program has written there, and goes on writing meanwhile: each field is read once, into memory of our
-// own, and judged there. What passes lies within the ring's data and within what a file offset can be.
+// The program may have written anything there, and may go on writing meanwhile. So each field is read once,
+// into memory of the daemon's own, and is checked there. A request that passes lies within the ring's data
+// and within the range of file offsets.
 //
-// Values; nothing here waits, allocates or fails otherwise.
+// Plain values; nothing here waits or allocates, and there are no other errors.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +18,12 @@ struct RingBounds {
   unsigned slots = 0;
   std::uint64_t bytes = 0;  ///< of data
 
-  /// All of the memory.
+  /// Offset of the data in the ring's memory.
   [[nodiscard]] std::uint64_t data_at() const {
     const std::uint64_t end = RING_SLOTS_AT + std::uint64_t{slots} * sizeof(ring_slot);
     return (end + RING_PAGE - 1) / RING_PAGE * RING_PAGE;
   }
+  /// Size of the ring's whole memory.
   [[nodiscard]] std::uint64_t size() const { return data_at() + bytes; }
 };
 
@@ -38,7 +40,7 @@ struct RingRequest {
 
 /// Reads each field once.
 RingRequest read_request(ring_slot& slot);
-/// 0, or what is wrong with it: EINVAL, EFAULT (the buffer is not in the data), EFBIG.
+/// Returns 0, or the errno for a bad request: EINVAL, EFAULT (the buffer is not in the data), EFBIG.
 int judge(const RingRequest& request, const RingBounds& bounds);
 
 }  // namespace nfsrdma::fuse

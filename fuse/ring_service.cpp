@@ -9,7 +9,7 @@
 namespace nfsrdma::fuse {
 namespace {
 
-/// What is begun in one turn: a request counts as one, and as one more for each so many bytes that are copied.
+/// Budget of one turn: a request counts as one, and as one more for each kBytesOfOne bytes that are copied.
 constexpr unsigned kMostBegun = 32;
 constexpr std::uint32_t kBytesOfOne = 256U << 10;
 
@@ -63,7 +63,7 @@ void RingService::remove(RingId id) {
 
 int RingService::refusal(const fs::OpenHandle& file) const {
   if (file.closing) return EBADF;
-  // With a write-back cache the kernel is the one who knows how large a file is.
+  // With a write-back cache only the kernel knows how large a file is.
   if (gathers_ && (file.flags & O_ACCMODE) != O_RDONLY) return EOPNOTSUPP;
   return 0;
 }
@@ -138,7 +138,7 @@ void RingService::end_of_turn() {
   if (more) post_work();
 }
 
-/// Posted, and so ahead of the hooks that send what this turn has queued.
+/// Runs as a posted function, so it comes before the hooks that send what this turn has queued.
 void RingService::work() {
   unsigned budget = kMostBegun;
   std::vector<ServedRef> turns;

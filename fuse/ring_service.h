@@ -1,17 +1,21 @@
-// Serves the rings of a mount: takes what programs have submitted, does it on the file system, tells them.
+// Serves the rings of a mount: takes what programs have submitted, does it on the file system, and publishes
+// answers.
 //
-// At the end of each of the loop's turns the rings are looked at: what was answered is told, all of one turn at a
-// time; what was submitted is begun in the next turn, a bounded amount of it and one ring after the other, so that
-// the kernel's requests have their turns in between. Where nothing is there the programs are asked to wake the
-// daemon.
+// Turns: at the end of each turn of the loop the rings are looked at. All answers of the turn are published
+// together. Requests that were submitted are begun in the next turn, a bounded amount of them and one ring
+// after the other, so that the kernel's requests are served in between. If nothing was submitted, the
+// programs are asked to wake the daemon.
 //
-// A file is attached to a ring by the open file that the kernel knows (ring_door.h), with the rights that it was
-// opened with, and for as long as it is open: part() is called before it is closed, and ends when nothing of it is
-// under way. A WRITE's data is copied when it is begun: what the program does with it afterwards changes nothing,
-// and the answer means what that of write(2) means. A READ's is placed by the server where the program wants it.
+// Files: a file is attached to a ring by the open file that the kernel knows (ring_door.h), with the rights
+// that it was opened with, and for as long as it is open. part() is called before it is closed, and ends when
+// no request is under way on it. The data of a WRITE is copied when the WRITE is begun: later changes by the
+// program have no effect, and the answer means what that of write(2) means. The server places the data of a
+// READ where the program wants it, unless `apart` (see the constructor) says otherwise.
 //
-// A ring that was removed is gone for its program at once; what is under way ends by itself, and keeps the memory
-// for that long. Confined to the loop's thread; must outlive the tasks that it has spawned (Loop::drop_tasks).
+// End: a ring that was removed is gone for its program at once. Requests under way end by themselves, and
+// keep the memory until then.
+//
+// Confined to the loop's thread; must outlive the tasks that it has spawned (Loop::drop_tasks).
 #pragma once
 
 #include <cstdint>
@@ -34,30 +38,34 @@ class RingService {
  public:
   using Handle = std::shared_ptr<fs::OpenHandle>;
   using RingId = std::uint64_t;
-  static constexpr std::size_t kMostFiles = 4096;  ///< of one ring
-  /// Requests of all rings: the kernel's find slots of the session beside them.
+  static constexpr std::size_t kMostFiles = 4096;  ///< open files attached to one ring
+  /// Limit of requests under way in all rings together, so that the kernel's requests find slots of the
+  /// session, too.
   static constexpr unsigned kMostUnderWay = 48;
 
-  /// `gathers`: of fs::FileSystem::Past. `apart`: asked whether what is read has to come into memory of the daemon's own
-  /// first. A fabric of ours takes in what it expects before it knows what it is (iwarp/stream.h): in a program's memory
-  /// that would show it bytes that are not for it, and have it change what is taken for the connection's.
+  /// `gathers` is that of fs::FileSystem::Past. `apart` returns true if data must be read into memory of the
+  /// daemon's own first. The iWARP fabric receives bytes that it expects before it knows what they are
+  /// (iwarp/stream.h). In a program's memory that would show the program bytes that are not meant for it, and
+  /// the program could change bytes that are taken for the connection's.
   RingService(async::Loop& loop, fs::FileSystem& files, bool gathers, std::function<bool()> apart);
   ~RingService();
   RingService(const RingService&) = delete;
   RingService& operator=(const RingService&) = delete;
 
-  /// `wake`: rouses a program that waits for its socket. `broken`: the program did not keep to the rules; from inside of it the ring may be
-  /// removed.
+  /// `wake` wakes a program that waits at its socket. `broken` is called if the program did not keep to the
+  /// rules, and may remove the ring.
   RingId add(const RingBounds& bounds, std::shared_ptr<std::byte> memory, std::function<void()> wake,
              std::function<void()> broken);
   void remove(RingId id);
-  /// A program has submitted something, and says so: it is looked at in this turn.
+  /// Called when a program says that it has submitted something. The rings are looked at in this turn.
   void roused() { post_work(); }
-  /// The number that the ring's requests name it by: the same for the same open file. None: it has too many.
+  /// Returns the number by which the ring's requests name the open file, always the same for the same file.
+  /// Returns no value if the ring is gone, or has too many files.
   std::optional<std::uint32_t> attach(RingId id, const Handle& file);
-  /// Why it may not be attached, whatever the ring: an errno; 0: it may.
+  /// Returns the errno for a file that may not be attached to any ring, or 0.
   [[nodiscard]] int refusal(const fs::OpenHandle& file) const;
-  /// No request reaches the open file any more. Ends when those have that did.
+  /// Detaches the open file, so that no request reaches it any more. Ends when requests that have reached it
+  /// have ended.
   async::Task<void> part(Handle file);
 
   [[nodiscard]] bool empty() const { return rings_.empty(); }
@@ -70,14 +78,14 @@ class RingService {
     std::function<void()> wake, broken;
     struct File {
       Handle handle;
-      std::uint32_t number = 0;  // its place here, and how often that was used
+      std::uint32_t number = 0;  // index in `files`, and how often that index was used
     };
     std::vector<File> files;
     std::map<const fs::OpenHandle*, std::uint32_t> numbers;
-    std::vector<std::uint32_t> free;  // places in `files`
+    std::vector<std::uint32_t> free;  // free indexes in `files`
   };
   using ServedRef = std::shared_ptr<Served>;
-  /// A request is under way on the file while one lives.
+  /// Marks a request as under way on the file for as long as this object lives.
   class Busy {
    public:
     Busy(RingService& service, const fs::OpenHandle* file);
@@ -109,13 +117,13 @@ class RingService {
   RingCounters counters_;
   std::map<RingId, ServedRef> rings_;
   RingId last_ = 0;
-  RingId turn_ = 0;  // whose turn it was last
+  RingId turn_ = 0;  // ring that came first in the last turn
   std::uint64_t hook_ = 0;
   bool posted_ = false;
   unsigned under_way_ = 0;
   std::map<const fs::OpenHandle*, unsigned> busy_;  // requests under way on each
   async::Event less_busy_;
-  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for what is posted
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for posted functions
 };
 
 }  // namespace nfsrdma::fuse
