@@ -39,13 +39,13 @@ async::Task<void> CacheDropper::ask(Range range) {
     ranges_.push_back(range);
     wants_thread = ranges_.size() > idle_threads_ && threads_.size() < kMostThreads;
   }
-  // Without another thread those that are there get to it.
+  // If no other thread can be started, an existing one takes the range when it is free.
   if (!wants_thread || !start_thread()) more_.notify_one();
   while (threads_.empty() && !start_thread()) co_await loop_.sleep_for(kTryAgain);
   (void)co_await async::until(changed_, async::TimePoint::max(), [&] { return !asked_.contains(range.id); });
 }
 
-/// False: there is no thread left in this process or for this user.
+/// Returns false if the system allows this process or this user no more threads.
 bool CacheDropper::start_thread() {
   try {
     threads_.emplace_back([this] { work(); });
@@ -63,7 +63,7 @@ async::Task<bool> CacheDropper::begun(async::TimePoint deadline) {
   });
 }
 
-/// ENOENT: the kernel has nothing of it.
+/// Ignores errors: ENOENT, for one, says that the kernel has cached nothing of the inode.
 void CacheDropper::do_one(const Range& range) {
   if (!range.last) {
     fuse_lowlevel_notify_inval_inode(session_, range.inode, range.offset, range.length);

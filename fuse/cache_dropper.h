@@ -1,10 +1,13 @@
-// Has the kernel drop the pages that it has cached of a file, or learn that the file is longer.
+// Makes the kernel drop the pages that it has cached of a file, or learn that a file has become longer.
 //
-// Not from the loop's thread: the kernel waits then for pages that are being read or written, and writes out those that
-// are dirty, which is for the loop to answer. So threads do it, as many as there is to do at once, up to a limit: one that
-// waits for the pages of a write holds up nothing else, least of all the dropping that the answer to another write waits for.
+// These notifications are not sent on the loop's thread. While it handles one, the kernel waits for pages
+// that are being read or written, and writes dirty pages out. The loop has to answer those very requests. So
+// other threads send the notifications: as many threads as there are notifications at once, up to
+// kMostThreads. A thread that waits for the pages of a write delays no other notification, least of all the
+// drop that the answer to another write waits for.
 //
-// All functions belong to the loop's thread. Once the mount is not served any more, nobody may be waiting.
+// All functions belong to the loop's thread. Once the mount is no longer served, no task may wait here any
+// more.
 #pragma once
 
 #define FUSE_USE_VERSION 314
@@ -30,18 +33,20 @@ namespace nfsrdma::fuse {
 class CacheDropper {
  public:
   CacheDropper(async::Loop& loop, fuse_session* session);
-  /// Waits for what is under way, and drops what is not.
+  /// Waits for the notifications that a thread has begun, and discards the others.
   ~CacheDropper();
   CacheDropper(const CacheDropper&) = delete;
   CacheDropper& operator=(const CacheDropper&) = delete;
 
-  /// Ends when the attributes of the inode are gone, and its pages from `offset` on (`length` 0: to the end).
+  /// Ends when the kernel has discarded the inode's attributes, and its pages from `offset` on (`length` 0:
+  /// to the end).
   async::Task<void> drop(fuse_ino_t inode, off_t offset, off_t length);
-  /// Ends when the kernel knows that the file reaches to `end` at least, where `last` is its last byte: whoever has
-  /// it mapped can go there, without anybody having asked for attributes.
+  /// Ends when the kernel knows that the file reaches at least to `end`, where `last` is the last byte. A
+  /// program that has the file mapped can then access the file up to there, although no attributes were asked
+  /// for.
   async::Task<void> lengthen(fuse_ino_t inode, off_t end, std::byte last);
-  /// Ends when all that was asked for so far has begun: before it waits for a page, the kernel has marked the attributes
-  /// that it has as outdated. False: not by the deadline.
+  /// Ends when a thread has taken up every notification that was asked for so far, or at the deadline, which
+  /// returns false. Before it waits for a page, the kernel marks the attributes that it has as outdated.
   async::Task<bool> begun(async::TimePoint deadline);
   [[nodiscard]] bool idle() const { return asked_.empty(); }
 
@@ -51,8 +56,9 @@ class CacheDropper {
   struct Range {
     fuse_ino_t inode;
     off_t offset, length;
-    std::optional<std::byte> last;  ///< it ends there: not to be dropped
-    std::uint64_t id = 0;           ///< counts up; ask() gives it
+    /// The last byte of the file, to be stored at `offset`. Without a value the range is to be dropped.
+    std::optional<std::byte> last;
+    std::uint64_t id = 0;  ///< given by ask(), in ascending order
   };
   async::Task<void> ask(Range range);
   bool start_thread();
@@ -65,13 +71,13 @@ class CacheDropper {
   async::Wakeup wakeup_;
   async::Event changed_;
   std::uint64_t last_id_ = 0;
-  std::set<std::uint64_t> asked_;  // and not done
+  std::set<std::uint64_t> asked_;  // ids of the ranges that are not done yet
   std::vector<std::thread> threads_;
 
-  std::mutex mutex_;  // of all that follows
+  std::mutex mutex_;  // guards all members below
   std::condition_variable more_;
-  std::deque<Range> ranges_;         // not begun, in the order of their ids
-  std::vector<std::uint64_t> done_;  // since the loop looked
+  std::deque<Range> ranges_;         // ranges not begun, in the order of their ids
+  std::vector<std::uint64_t> done_;  // ids of ranges that are done, which the loop has not seen yet
   std::uint64_t last_begun_ = 0;
   bool begin_is_awaited_ = false;
   std::size_t idle_threads_ = 0;

@@ -22,7 +22,8 @@ namespace {
 
 constexpr unsigned kMostAlike = 1000;
 
-/// FNV-1a: it only has to tell a few mounts apart, and not to show the machine-id as it is.
+/// FNV-1a is enough, because the hash only distinguishes a few mounts and keeps the machine-id from being
+/// readable.
 std::uint64_t hash(std::string_view text, std::uint64_t value) {
   for (const char c : text) {
     value ^= static_cast<unsigned char>(c);
@@ -59,7 +60,8 @@ bool is_own_directory(const struct stat& facts) {
   return S_ISDIR(facts.st_mode) && facts.st_uid == ::geteuid() && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/// -1: there is none that is this user's alone. What somebody else has put there is not followed.
+/// Returns -1 if there is no directory that belongs to this user alone. A symbolic link, which another user
+/// may have put there, is not followed.
 int open_own_directory(const std::string& path) {
   (void)::mkdir(path.c_str(), 0700);
   int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -70,7 +72,7 @@ int open_own_directory(const std::string& path) {
 
 enum class Claimed : unsigned char { ours, taken, unknown };
 
-/// `fd`: the locked file, where it is ours.
+/// Sets `fd` to the locked file if the result is Claimed::ours.
 Claimed lock_file(int directory, const std::string& name, int& fd) {
   constexpr int kTries = 10;
   if (directory < 0) return Claimed::unknown;
@@ -93,7 +95,7 @@ Claimed lock_file(int directory, const std::string& name, int& fd) {
   return Claimed::unknown;
 }
 
-/// Whether a process of this user's listens there.
+/// Returns true if a process of this user listens at the address.
 bool is_held_by_us(const sockaddr_un& address, socklen_t size) {
   int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   ucred peer{};
@@ -104,13 +106,13 @@ bool is_held_by_us(const sockaddr_un& address, socklen_t size) {
   return known && peer.uid == ::geteuid();
 }
 
-/// `fd`: a socket that is bound to the name, where it is ours.
+/// Sets `fd` to a socket that is bound to the name if the result is Claimed::ours.
 Claimed bind_to(const std::string& name, int& fd) {
   fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return Claimed::unknown;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  // The first octet is zero: an abstract name, which no file stands for (unix(7)).
+  // A first octet of zero makes this an abstract name, which stands for no file (unix(7)).
   const std::size_t length = std::min(name.size(), sizeof address.sun_path - 1);
   std::memcpy(address.sun_path + 1, name.data(), length);
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
@@ -155,7 +157,7 @@ ClientIdentity identity_of(const MountOptions& options) {
   const security::Identity own = connect::own_identity(options.target.options);
   out.user = std::to_string(own.uid) + " " + std::to_string(own.gid);
   for (const std::uint32_t group : own.groups) out.user += " " + std::to_string(group);
-  // To a server a client is another one with another principal (RFC 8881 2.4.3).
+  // To a server, the same name with another principal is another client (RFC 8881 2.4.3).
   const std::vector<Security>& security = options.target.options.security;
   if (security != std::vector{Security::sys}) {
     for (const Security one : security) out.user += " " + std::string(security_name(one));
@@ -185,7 +187,7 @@ ClientName::ClientName(const ClientIdentity& identity, const std::string& direct
 }
 
 bool ClientName::claim(const std::string& text) {
-  // Two namespaces are two clients, also if they share the directory.
+  // Mounts in two network namespaces are two clients, even if they share the directory.
   file_name_ = network_namespace() + " " + text;
   std::ranges::replace(file_name_, '/', '_');
   const Claimed file = lock_file(directory_, file_name_, file_);
@@ -193,14 +195,14 @@ bool ClientName::claim(const std::string& text) {
   const Claimed socket = bind_to(text, socket_);
   if (socket == Claimed::ours) return true;
   if (socket == Claimed::unknown && file == Claimed::ours)
-    return true;  // somebody else's, or no socket is to be had
+    return true;  // the socket is another user's, or none can be created
   if (file == Claimed::ours) (void)::unlinkat(directory_, file_name_.c_str(), 0);
   close_one(file_);
   return false;
 }
 
 ClientName::~ClientName() {
-  // While it is locked.
+  // The file is removed before it is unlocked, because after that it could be another mount's.
   if (file_ >= 0) (void)::unlinkat(directory_, file_name_.c_str(), 0);
   close_one(file_);
   close_one(socket_);

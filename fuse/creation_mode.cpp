@@ -20,7 +20,8 @@ bool has_inherited(const Value& value) {
   return std::ranges::any_of(*list, [](const Nfs4Ace& ace) { return (ace.flags & kInherited) != 0; });
 }
 
-/// What the version does not have is refused without a question to the server.
+/// Asks for the POSIX default list, then for the NFSv4 list. An attribute that the NFS version does not have
+/// is refused without a question to the server.
 async::Task<bool> inherits(fs::FileSystem& files, fs::Caller caller, std::uint64_t directory) {
   auto posix = co_await files.get_xattr(caller, directory, "system.posix_acl_default");
   if (posix) co_return true;
@@ -40,7 +41,7 @@ async::Task<std::uint32_t> CreationMode::of(fs::FileSystem& files, async::Loop& 
     co_return found->second.inherits ? mode : mode & ~umask;
   const std::uint64_t as_of = forgotten_;
   const bool decides = co_await inherits(files, std::move(caller), directory);
-  // What was asked for before a list was set is not remembered behind that.
+  // If a list was set in the meantime, the answer may be older than that list, and is not cached.
   if (as_of != forgotten_) co_return decides ? mode : mode & ~umask;
   if (known_.size() >= kMost) known_.clear();
   Known& known = known_[directory];

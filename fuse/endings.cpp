@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint64_t bit(int signal) {
   return std::uint64_t{1} << static_cast<unsigned>(signal - 1);
 }
-/// signal(7): what does not end a process by default.
+/// Signals that do not end a process by default (signal(7)).
 constexpr std::uint64_t kHarmless = bit(SIGCHLD) | bit(SIGCONT) | bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) |
                                     bit(SIGTTOU) | bit(SIGURG) | bit(SIGWINCH);
 
@@ -41,7 +41,7 @@ std::uint64_t parsed(std::string_view text, int base) {
   return value;
 }
 
-/// None, with errno, if it cannot be read.
+/// Returns no value, with errno set, if the file cannot be read.
 std::optional<std::string> content(pid_t thread, const char* file) {
   const std::string path = "/proc/" + std::to_string(thread) + "/" + file;
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -63,7 +63,7 @@ bool has_fatal_signal(std::string_view status) {
   const auto set = [&](const char* name) { return parsed(field(status, name), 16); };
   const std::uint64_t pending = set("SigPnd") | set("ShdPnd");
   if ((pending & bit(SIGKILL)) != 0) return true;
-  // A debugger may still take away any other.
+  // A debugger may still suppress any other signal.
   if (parsed(field(status, "TracerPid"), 10) != 0) return false;
   return (pending & ~set("SigBlk") & ~set("SigIgn") & ~set("SigCgt") & ~kHarmless) != 0;
 }

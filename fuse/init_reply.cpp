@@ -8,7 +8,7 @@
 namespace nfsrdma::fuse {
 namespace {
 
-/// False if the bytes end before it.
+/// Copies the object that begins at `at`. Returns false if the bytes end before the object does.
 template <class T>
 bool take(std::span<const std::byte> from, std::size_t at, T& out) {
   if (from.size() < at + sizeof out) return false;
@@ -42,7 +42,8 @@ std::span<const iovec> InitReply::complete(std::span<const iovec> reply) {
   if (!take(all, 0, header) || header.unique != *unique_ || header.error != 0 || !take(all, kFlags, flags)) {
     return reply;
   }
-  // An answer in another major version asks for another FUSE_INIT, and has nothing behind the versions.
+  // An answer with another major version, which asks for another FUSE_INIT, ends behind the versions and does
+  // not get here.
   flags |= wanted_;
   std::memcpy(bytes_.data() + kFlags, &flags, sizeof flags);
   answered_ = true;

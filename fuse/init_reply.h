@@ -1,15 +1,16 @@
-// What libfuse before 3.16.3 never passes on to the kernel, whatever its `want` says (libfuse issue 884): it
-// is put into the answer to FUSE_INIT as that leaves.
+// Adds flags to the answer to FUSE_INIT that libfuse before 3.16.3 never passes on to the kernel, whatever
+// its `want` says (libfuse issue 884). The bytes of the answer are changed as it is sent.
 //
-// With FUSE_PARALLEL_DIROPS the kernel sends the lookups and listings of a directory beside each other. With
-// FUSE_HANDLE_KILLPRIV it leaves set-id bits of a file that is written to the server, which clears them when
-// somebody writes who may not keep them. Without it the kernel sends a chmod in the writer's name first, and
-// whoever does not own the file is refused. FUSE_HANDLE_KILLPRIV_V2 says the same of capabilities: without it the
-// kernel asks for security.capability before each write, a request more for each.
+// - FUSE_PARALLEL_DIROPS: the kernel sends the lookups and listings of one directory concurrently.
+// - FUSE_HANDLE_KILLPRIV: the kernel leaves the set-id bits of a file that is written to the server, which
+//   clears them if the writer may not keep them. Without this flag the kernel first sends a chmod on behalf
+//   of the writer, and a writer who does not own the file is refused.
+// - FUSE_HANDLE_KILLPRIV_V2: says the same of capabilities. Without this flag the kernel asks for
+//   security.capability before each write, which is one request more for each.
 //
 //     InitReply init;
-//     init.look(request);      // each that comes, until answered() is true
-//     init.complete(reply);    // each that leaves
+//     init.look(request);      // each request that arrives, until answered() is true
+//     init.complete(reply);    // each reply that is sent
 //
 // No I/O. Confined to the loop's thread.
 #pragma once
@@ -26,15 +27,15 @@ namespace nfsrdma::fuse {
 
 class InitReply {
  public:
-  /// `request`: as it came from the kernel.
+  /// `request` holds the bytes as they came from the kernel.
   void look(std::span<const std::byte> request);
-  /// The same reply, or the one to send instead, which stands in here.
+  /// Returns the reply to send: `reply` itself, or a changed copy that is kept in this object.
   std::span<const iovec> complete(std::span<const iovec> reply);
   [[nodiscard]] bool answered() const { return answered_; }
 
  private:
-  std::optional<std::uint64_t> unique_;  // of the FUSE_INIT that wants an answer
-  std::uint32_t wanted_ = 0;             // of what the kernel offered
+  std::optional<std::uint64_t> unique_;  // number of the FUSE_INIT that is to be answered
+  std::uint32_t wanted_ = 0;             // flags to add, of those that the kernel offered
   bool answered_ = false;
   std::array<std::byte, 256> bytes_{};
   iovec whole_{};

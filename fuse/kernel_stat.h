@@ -1,4 +1,4 @@
-// Attributes as stat(2) has them. Needs nothing of libfuse.
+// Converts attributes to those of stat(2). Does not depend on libfuse.
 #pragma once
 
 #include <sys/stat.h>
@@ -7,9 +7,9 @@
 
 namespace nfsrdma::fuse {
 
-/// S_IFREG and so on; 0: not known.
+/// Returns S_IFREG and so on, or 0 if the type is not known.
 mode_t type_bits(FileType type);
-/// An owner that is no number here is nobody (ids/id_names.h).
+/// An owner whose number is not known here gets the number 65534 (ids/id_names.h).
 struct stat to_stat(const Attributes& attributes);
 
 }  // namespace nfsrdma::fuse

@@ -1,15 +1,17 @@
-// Who has locked through which open file: what the kernel does not say when a file is closed.
+// Records which lock owners have locked through which open files. The kernel does not say this when a file is
+// closed.
 //
-// A lock has an owner, a number that the kernel makes up: for POSIX locks the process (its table of files),
-// for flock(2) and for locks of an open file description (F_OFD_SETLK) that description. When a lock is asked
-// for there is no telling which it is. When it goes, there is:
-//  - a process's locks on a file go at any close of that file by it (fcntl_locking(2)), which is a FLUSH that
-//    names it, maybe through another descriptor than those that it locked through;
-//  - what has been locked through an open file and was not let go so when its RELEASE comes (the last
-//    descriptor is closed, in every process) belongs to the description. Each process that had a descriptor
-//    of it has closed it, so its own locks are gone by then.
+// A lock has an owner, which is a number that the kernel makes up. For POSIX locks it stands for the process
+// (its table of files). For flock(2) and for locks of an open file description (F_OFD_SETLK) it stands for
+// that description. A request for a lock does not show which of these the owner is. The end of the lock does:
+//  - A process's locks on a file end at any close of that file by the process (fcntl_locking(2)). That close
+// is a FLUSH that names the process's owner, and may come through another descriptor than those that the
+// process locked through.
+//  - Locks that were made through an open file, and have not ended in that way when its RELEASE comes (the
+// last descriptor is closed, in every process), belong to the description. Each process that had a descriptor
+// of it has closed it, so the locks of processes have ended by then.
 //
-// Who the kernel says asked for the lock is remembered, too, for F_GETLK.
+// The process that asked for a lock, as the kernel reports it, is recorded too, for F_GETLK.
 //
 // Plain values; confined to the loop's thread.
 #pragma once
@@ -29,14 +31,16 @@ class LockOwners {
   using Owner = std::uint64_t;
   using File = std::uint64_t;  ///< an open file's number (fuse_file_info::fh)
 
-  /// `owner` asks for a lock, or has got one, through `file`. To be told both times: a close() may come
-  /// between.
+  /// Called when `owner` asks for a lock through `file`, and again when `owner` has got it, because a close()
+  /// may come between the two.
   void locks(Inode inode, File file, Owner owner, pid_t process);
-  /// `owner` closes a descriptor of the inode: the open files that it has locked through.
+  /// Called when `owner` closes a descriptor of the inode. Returns the open files that `owner` has locked
+  /// through.
   std::vector<File> closes(Inode inode, Owner owner);
-  /// The last descriptor of `file` is closed: the owners whose locks go with it.
+  /// Called when the last descriptor of `file` is closed. Returns the owners whose locks end with it: those
+  /// that have locked through no other open file.
   std::vector<Owner> releases(Inode inode, File file);
-  /// Whose lock it is; 0: not known.
+  /// Returns the process that asked for the owner's lock, or 0 if it is not known.
   [[nodiscard]] pid_t process(Inode inode, Owner owner) const;
   [[nodiscard]] bool empty() const { return inodes_.empty(); }
 

@@ -1,5 +1,5 @@
-// Where the daemon's messages go. Each is one line, whatever the names in it contain: escapes are put in here and nowhere
-// else (nfsrdma/one_line.h).
+// The daemon's log. Each message is one line, whatever the names in it contain, because escapes are inserted
+// here and nowhere else (nfsrdma/one_line.h).
 #pragma once
 
 #include <functional>
@@ -12,13 +12,13 @@ namespace nfsrdma::fuse {
 
 using Log = std::function<void(const std::string&)>;
 
-/// Once the mount stands: `--log`'s file, standard error in the foreground, else syslog.
+/// Returns the log of a mount that is running: `--log`'s file, standard error in the foreground, else syslog.
 Log log_of(const MountOptions& options);
 
-/// "nfsrdma-fuse: <text>" on standard error.
+/// Writes "nfsrdma-fuse: <text>" to standard error.
 void say(std::string_view text);
 
-/// Each line of a text, such as the statistics, as a message of its own.
+/// Logs each line of a text, such as the statistics, as a message of its own.
 void log_lines(const Log& log, std::string_view text);
 
 }  // namespace nfsrdma::fuse

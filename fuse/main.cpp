@@ -1,7 +1,8 @@
 // nfsrdma-fuse, and mount.nfsrdma: connects, mounts, and goes into the background.
 //
-// The connection is made after the fork, by the process that will use it; the one that was started waits for
-// it to say how that went. Exit status as mount(8): 0, 1 (usage), 32 (the mount failed).
+// The connection is made after the fork, by the process that will use it. The process that was started waits
+// until that process reports the result. The exit status is as in mount(8): 0, 1 (usage), 32 (the mount
+// failed).
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/stat.h>
@@ -28,7 +29,7 @@ namespace {
 
 constexpr int kUsage = 1, kFailed = 32;
 
-/// Those that end it, and SIGUSR1.
+/// Returns the signals that end the mount, and SIGUSR1.
 sigset_t signals_taken() {
   sigset_t out;
   sigemptyset(&out);
@@ -36,20 +37,21 @@ sigset_t signals_taken() {
   return out;
 }
 
-/// Whether it may work later. A name that is not there is more likely a typing error than a name service
-/// that has yet to come, but for those whom nobody waits for.
+/// Returns true if a later attempt may succeed. A host name that cannot be resolved is more likely a typing
+/// error than a name service that is not available yet, so it counts as final unless the mount is tried in
+/// the background.
 bool is_passing(const Error& error, const MountOptions& options) {
   if (error.operation() == "resolve" && error.kind() == ErrorKind::connection) return options.background;
   return error.kind() == ErrorKind::connection || error.kind() == ErrorKind::timeout;
 }
 
-/// Waits between two attempts. False: a signal came that asks for the end.
+/// Waits between two attempts. Returns false if a signal came that asks for the end.
 bool pause(async::Clock::duration time, const sigset_t& signals) {
   timespec left{};
   left.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(time).count();
   for (;;) {
     const int got = ::sigtimedwait(&signals, nullptr, &left);
-    if (got < 0 && errno == EINTR) continue;  // it was stopped, and goes on (signal(7))
+    if (got < 0 && errno == EINTR) continue;  // the process was stopped and continued (signal(7))
     if (got < 0) return errno == EAGAIN;
     if (got != SIGUSR1) return false;
   }
@@ -68,16 +70,18 @@ Result<std::unique_ptr<Mount>> attempt(const MountOptions& options, const Log& l
   }
 }
 
-/// `ready` is told once, with what is to be said and the exit status.
+/// Calls `ready` once, with the message for the user and the exit status.
 int run(const MountOptions& options, const std::function<void(const std::string&, int)>& ready) {
   const sigset_t signals = signals_taken();
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
-  // Buffers have pages of their own, which go back when they are freed. Otherwise, after the first one that
-  // is freed, malloc would take them from its heap, which then has holes of all sizes.
+  // Large buffers get pages of their own, which go back to the kernel when they are freed. By default malloc
+  // takes such buffers from its heap after the first one has been freed, and the heap then has holes of all
+  // sizes.
   ::mallopt(M_MMAP_THRESHOLD, 128 << 10);
   const Log log = log_of(options);
-  // Where it goes on in the background, whoever waits has been told after the first attempt.
+  // If attempts go on in the background, the waiting process gets its answer after the first one, and later
+  // messages are logged.
   bool told = false;
   const auto tell = [&](const std::string& text, int status) {
     if (!std::exchange(told, true)) return ready(text, status);
@@ -162,7 +166,7 @@ int main_of(const std::string& name, const std::vector<std::string>& words) {
     return 0;
   }
   if (options->fake) return 0;
-  // A path of its own would mean something else after chdir("/").
+  // A relative path would mean something else after chdir("/").
   if (char* full = ::realpath(options->mountpoint.c_str(), nullptr); full != nullptr) {
     options->mountpoint = full;
     std::free(full);  // NOLINT: realpath's malloc

@@ -31,14 +31,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kGoodbye = 8s;       // at the end, for a server that takes nothing any more
-constexpr auto kLongGoodbye = 40s;  // for one that does, while programs go on writing
+constexpr auto kGoodbye = 8s;       // longest wait at the end for a server that takes no data
+constexpr auto kLongGoodbye = 40s;  // longest wait for a server that takes data while programs go on writing
 constexpr auto kCallerValid = 2s;   // groups of a process seldom change, and reading them is slow
 constexpr std::size_t kMostCallers = 1000;
 constexpr int kMostAtOnce = 16;
 constexpr auto kTidyEvery = 5s;
-constexpr std::size_t kMostFree = 16U << 20;  // that malloc may keep
-/// As good as for ever, and still a time that can be added to.
+constexpr std::size_t kMostFree = 16U << 20;  // free bytes that malloc may keep
+/// Practically unlimited, and still small enough to be added to a time.
 constexpr auto kForEver = std::chrono::hours(24 * 365 * 50);
 
 std::chrono::milliseconds patience(const MountOptions& options) {
@@ -46,7 +46,7 @@ std::chrono::milliseconds patience(const MountOptions& options) {
   return options.target.options.timeout * (options.retrans + 1);
 }
 
-// Where libfuse reads from and writes to the kernel; its user data is the Mount.
+// The functions by which libfuse reads from and writes to the kernel. Their user data is the Mount.
 ssize_t read_request(int fd, void* buffer, std::size_t size, void* mount) {
   const ssize_t got = ::read(fd, buffer, size);
   InitReply& init = static_cast<Mount*>(mount)->init_reply();
@@ -55,7 +55,8 @@ ssize_t read_request(int fd, void* buffer, std::size_t size, void* mount) {
   }
   return got;
 }
-/// Whoever asked would wait for ever for an answer that the kernel has not taken: EIO is one that it takes.
+/// Answers a request with EIO after the kernel has refused the proper answer. Without any answer the program
+/// would wait for ever.
 void answer_with_eio(int fd, const iovec& first) {
   fuse_out_header header{};
   std::memcpy(&header, first.iov_base, sizeof header);
@@ -69,7 +70,7 @@ ssize_t write_reply(int fd, iovec* pieces, int count, void* mount) {
   const auto reply = static_cast<Mount*>(mount)->init_reply().complete(given);
   const ssize_t written = ::writev(fd, reply.data(), static_cast<int>(reply.size()));
   const int code = errno;
-  if (written >= 0 || code == ENOENT) return written;  // ENOENT: nobody waits for it any more
+  if (written >= 0 || code == ENOENT) return written;  // ENOENT: no thread waits for the answer any more
   answer_with_eio(fd, given.front());
   errno = code;
   return written;
@@ -93,7 +94,7 @@ Mount::Mount(MountOptions options, const std::vector<rpc::Address>& addresses, L
 Mount::~Mount() {
   if (mounted_) unmount();
   server_.shut_down();
-  // Requests that nothing has answered are, as they go: that takes the session.
+  // Requests that have no answer yet are answered as their tasks are dropped, which needs the session.
   loop_.drop_tasks();
   dropper_ = nullptr;
   ring_door_ = nullptr;
@@ -112,7 +113,7 @@ Status Mount::start() {
   if (auto done = loop_.run(server_.connect(deadline)); !done) return done;
   auto done = start_on_server();
   if (done) return done;
-  // Not left to the lease.
+  // The state on the server is given back at once, not left to expire with the lease.
   (void)loop_.run(server_.close(loop_.now() + 2s));
   return done;
 }
@@ -191,22 +192,22 @@ async::Task<void> Mount::lengthen(fuse_ino_t inode, std::uint64_t end, std::byte
   if (mounted_) co_await dropper_->lengthen(inode, static_cast<off_t>(end), last);
 }
 
-/// Where several are under way, some at a time: what they send leaves together at the end of the turn. The
-/// next one is likely to be there, too, behind one that nobody waits for. Otherwise the look that finds
-/// nothing is saved.
+/// Reads requests. If several are under way it reads some in one turn, so that what they send leaves together
+/// at the end of the turn. After a request that no process waits for it reads on as well, because the next
+/// request is likely to be there, too. Otherwise it saves the read that would find nothing.
 void Mount::take_in() {
   bool more = true;
   const bool several = request_counters_.waited_for() != 0;
   for (int i = 0; more && i < kMostAtOnce && fuse_session_exited(session_) == 0; ++i) {
     give_memory();
     const int got = fuse_session_receive_buf(session_, &buffer_);
-    if (got <= 0) return;  // nothing there, or unmounted: then it has exited
+    if (got <= 0) return;  // nothing is there, or the mount has ended and the session has exited
     ++taken_in_;
     if (!std::exchange(tidying_, true)) loop_.at(loop_.now() + kTidyEvery, [this] { tidy(); });
     more = count_arrival() || several;
     fuse_session_process_buf(session_, &buffer_);
     request_counters_.handled(loop_);
-    if (taken_in_ == 1) kernel_ahead_.begin(options_.mountpoint);  // what came first was FUSE_INIT
+    if (taken_in_ == 1) kernel_ahead_.begin(options_.mountpoint);  // the first request was FUSE_INIT
     if (request_size_ == 0) learn_request_size();
   }
 }
@@ -218,15 +219,15 @@ void Mount::give_memory() {
 }
 
 /// libfuse makes its buffers as large as it needs them, and does not say how large that is. The second
-/// request is the first whose buffer it made when it had come to terms with the kernel.
+/// request is the first one whose buffer libfuse allocated after its negotiation with the kernel.
 void Mount::learn_request_size() {
   if (taken_in_ > 1 && buffer_.mem != nullptr) request_size_ = ::malloc_usable_size(buffer_.mem);
   std::free(std::exchange(buffer_.mem, nullptr));  // NOLINT: libfuse's malloc
 }
 
-/// Some seconds after requests, and as long as they come. malloc gives the kernel back what is free at the
-/// end of its heap only, where one small block keeps all that is before it: what large files and many inodes
-/// took would stay.
+/// Called some seconds after a request, and for as long as requests arrive. malloc returns only free memory
+/// at the end of its heap to the kernel, where one small block keeps all the memory before it. Without
+/// malloc_trim(3) the memory that large files and many inodes have used would stay allocated.
 void Mount::tidy() {
   const bool idle = std::exchange(tidied_, taken_in_) == taken_in_;
   tidying_ = !idle;
@@ -235,8 +236,8 @@ void Mount::tidy() {
   if (mallinfo2().fordblks > kMostFree) ::malloc_trim(0);
 }
 
-/// What the kernel wants is the second word of what it sends (fuse_in_header in linux/fuse.h). True if no
-/// process waits for it.
+/// Counts the request by its operation, which is the second word that the kernel sends (fuse_in_header in
+/// linux/fuse.h). Returns true if no process waits for the answer.
 bool Mount::count_arrival() {
   std::uint32_t operation = 0;
   if (buffer_.size >= 2 * sizeof operation && (buffer_.flags & FUSE_BUF_IS_FD) == 0) {
@@ -284,12 +285,13 @@ namespace {
 
 struct Syncing {
   async::Wakeup done;
-  std::atomic<int> code = 0;  ///< an errno, before done is set
+  std::atomic<int> code = 0;  ///< 0 or an errno, valid once `done` is set
 };
 
-/// syncfs(2) of what is mounted there: 0, or an errno.
+/// Calls syncfs(2) for the file system that is mounted there. Returns 0 or an errno.
 int sync_mount(const std::string& mountpoint) {
-  // With O_DIRECTORY the file system would list the root at the server, which may not let this process do that.
+  // With O_DIRECTORY this file system would list its root at the server, which may refuse that to this
+  // process.
   const int fd = ::open(mountpoint.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return errno;
   const int code = ::syncfs(fd) == 0 ? 0 : errno;
@@ -297,8 +299,9 @@ int sync_mount(const std::string& mountpoint) {
   return code;
 }
 
-/// On a thread of its own: the kernel asks this process for what syncfs(2) takes. The thread keeps what it shares
-/// if it does not come back in time. Null: there is no thread or no descriptor left for it.
+/// Calls sync_mount() on a thread of its own, because the kernel sends this process the requests that
+/// syncfs(2) waits for. If the thread does not return in time, it keeps the shared state alive. Returns null
+/// if no thread or no descriptor is left.
 std::shared_ptr<Syncing> sync_beside(const std::string& mountpoint) {
   try {
     auto syncing = std::make_shared<Syncing>();
@@ -314,14 +317,16 @@ std::shared_ptr<Syncing> sync_beside(const std::string& mountpoint) {
 
 }  // namespace
 
-/// The kernel has been answered whatever it has sent, and has no write to send: it sends those that wait for
-/// their turn from inside the answer to the one before.
+/// Returns true if no notification and no write is under way, and the kernel has sent nothing that has not
+/// been read. No write is waiting in the kernel then: the kernel sends each waiting write while it takes the
+/// answer to the one before.
 bool Mount::is_quiet() const {
   pollfd more{fuse_session_fd(session_), POLLIN, 0};
   return dropper_->idle() && request_counters_.writes_under_way() == 0 && ::poll(&more, 1, 0) == 0;
 }
 
-/// Turns until it is so, or there is no hope of it: false. While the server takes data there is.
+/// Runs the loop until `so()` is true. Returns false if the same signal has come again, if the server has
+/// taken no data for kGoodbye, or after kLongGoodbye.
 bool Mount::turn_until(const std::function<bool()>& so) {
   const auto last = loop_.now() + kLongGoodbye;
   auto until = loop_.now() + kGoodbye;
@@ -338,14 +343,14 @@ bool Mount::turn_until(const std::function<bool()>& so) {
 bool Mount::is_at_mountpoint() const {
   std::ifstream file("/proc/self/mountinfo");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (device_.empty() || text.empty()) return true;  // not known, as where no descriptor is left
+  if (device_.empty() || text.empty()) return true;  // not known, for example because no descriptor is left
   const auto mount = topmost_mount(text, options_.mountpoint);
   return mount && mount->device == device_;
 }
 
-/// Has the kernel forget the pages of every file that is open for writing, which sends the dirty ones first. A file that
-/// is mapped counts as open, also behind close(2). Page by page, so syncfs(2) is better where there is a path for it.
-/// False: not in time.
+/// Makes the kernel forget the pages of every file that is open for writing, for which it sends the dirty
+/// ones first. A mapped file counts as open, even after close(2). The kernel does this page by page, so
+/// syncfs(2) is better if there is a path for it. Returns false if it did not end in time.
 bool Mount::write_back_by_inode() {
   std::set<std::uint64_t> inodes;
   for (const auto& [number, handle] : open_) {
@@ -356,9 +361,10 @@ bool Mount::write_back_by_inode() {
   return turn_until([this] { return fuse_session_exited(session_) != 0 || is_quiet(); });
 }
 
-/// What the kernel has gathered (a write-back cache, shared mappings) is sent here while it is served on:
-/// syncfs(2) ends when all of that has been begun, and is_quiet() says when it has been taken. A mount that has no path
-/// any more (umount -l) is asked file by file.
+/// Makes the kernel send the writes that it has gathered (in a write-back cache, or from shared mappings)
+/// while its requests are still served. syncfs(2) ends when all of them have been begun, and is_quiet() is
+/// true when they have been received. A mount that has no path any more (umount -l) is written back file by
+/// file.
 void Mount::write_back() {
   if (fuse_session_exited(session_) != 0) return;
   const auto give_up = [this] {
@@ -386,7 +392,7 @@ void Mount::tell_unsent(const std::string& why) const {
        "; what programs have written and the kernel has not sent by now is lost");
 }
 
-/// Files are written and closed, the session ends.
+/// Writes and closes the files, and ends the session.
 void Mount::take_leave() {
   loop_.spawn(finish());
   loop_.end_turn();
@@ -439,7 +445,9 @@ bool Mount::has_kernel_option(std::string_view name) const {
   return std::ranges::find(options_.kernel, name) != options_.kernel.end();
 }
 
-/// Only a mount of one user's has nothing to hide from its rings. Checksums are taken of the bytes where they lie.
+/// Returns true if a connection uses iWARP and either serves a mount of several users, or has CRCs. Only a
+/// mount of one user has nothing to hide from its rings. A CRC is computed over the bytes where they are, so
+/// programs must not be able to change them.
 bool Mount::rings_are_apart() const {
   const bool is_for_others = has_kernel_option("allow_other") || has_kernel_option("allow_root");
   return std::ranges::any_of(server_.channels(), [is_for_others](const auto& channel) {
@@ -451,9 +459,9 @@ bool Mount::rings_are_apart() const {
 void Mount::unmount() {
   mounted_ = false;
   loop_.unwatch(fuse_session_fd(session_));
-  fuse_session_exit(session_);  // libfuse need not tell of answers that nobody takes any more
-  // By its path. Where that is not ours any more, our mount ends when its descriptor is closed: as libfuse's, which it
-  // stays, it is another file from here on.
+  fuse_session_exit(session_);  // keeps libfuse from reporting answers that the kernel takes no more
+  // libfuse unmounts by path. If the path is not this mount's any more, the mount ends when its descriptor is
+  // closed. The number of the descriptor stays libfuse's, and refers to another file from here on.
   if (is_at_mountpoint()) return fuse_session_unmount(session_);
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   if (null < 0) return;
@@ -461,12 +469,14 @@ void Mount::unmount() {
   ::close(null);
 }
 
-/// Whoever waits in the kernel for an answer of ours gets ECONNABORTED. Where that is a thread of ours it may
-/// hold the mount's descriptor, so that closing that would not be enough.
+/// Makes threads that wait in the kernel for an answer of this process get ECONNABORTED. If one of them is a
+/// thread of this process, it may hold the mount's descriptor, so that closing the descriptor would not be
+/// enough.
 void Mount::unmount_by_force() {
   const bool is_there = is_at_mountpoint();
   if (is_there && ::umount2(options_.mountpoint.c_str(), MNT_FORCE | MNT_DETACH) == 0) return unmount();
-  // Who mounted without being root may do it by the connection's number, which is the device's.
+  // A user who has mounted without being root may abort the connection by its number, which is the device's
+  // minor number.
   unmount();
   if (device_.empty()) return;
   const std::string number = device_.substr(device_.find(':') + 1);
@@ -486,7 +496,7 @@ async::Task<Status> Mount::put_away(std::shared_ptr<fs::OpenHandle> file) {
   co_return closed;
 }
 
-/// Writes that nobody waits for any more go out, files are closed; then the session's state goes.
+/// Sends the writes that no program waits for any more, closes all files, and gives up the session's state.
 async::Task<void> Mount::finish() {
   std::vector<async::Task<Status>> all;
   for (const auto& [number, handle] : std::exchange(open_, {})) {
@@ -494,7 +504,8 @@ async::Task<void> Mount::finish() {
     all.push_back(put_away(handle));
   }
   if (!all.empty()) (void)co_await async::all(loop_, std::move(all));
-  // Those that the kernel has closed, and what was removed while they were open.
+  // Waits for files that the kernel has closed before, and for the removal of files that were removed while
+  // they were open.
   co_await files_->closed();
   auto closed = co_await server_.close(loop_.now() + 2s);
   (void)closed;
@@ -524,7 +535,7 @@ std::shared_ptr<fs::DirectoryHandle> Mount::directory(std::uint64_t number) cons
 }
 
 fs::Caller Mount::caller(fuse_req_t request) {
-  // uid= and gid=: everybody is that one.
+  // With uid= or gid= every caller acts as that user.
   if (options_.target.options.uid || options_.target.options.gid) return nullptr;
   const fuse_ctx* context = fuse_req_ctx(request);
   const std::array<std::uint32_t, 3> key{static_cast<std::uint32_t>(context->pid), context->uid,
@@ -534,7 +545,7 @@ fs::Caller Mount::caller(fuse_req_t request) {
     return known->second.caller;
   }
   std::array<gid_t, 64> groups{};
-  // None for what the kernel does by itself.
+  // Requests that the kernel makes by itself have no groups.
   int count = context->pid == 0 ? 0 : fuse_req_getgroups(request, groups.size(), groups.data());
   count = std::clamp<int>(count, 0, groups.size());
   auto caller = std::make_shared<security::Identity>();

@@ -37,12 +37,14 @@ class Mount {
   Mount(const Mount&) = delete;
   Mount& operator=(const Mount&) = delete;
 
-  /// Connects, and mounts. Nothing is left where it fails.
+  /// Connects and mounts. If this fails, the state on the server is given back, and the destructor does the
+  /// rest.
   Status start();
-  /// Serves until it is unmounted, or a signal of the set asks for that. Then what is unwritten goes out:
-  /// what the kernel has, while it is served on; what is here, once the mount has gone; and the state on the
-  /// server is given back. Each takes kGoodbye at most, and no time any more when the same signal comes
-  /// again. What was lost so is in the log. SIGUSR1 asks for the statistics only, which go to the log.
+  /// Serves until the mount is unmounted, or until a signal of `signals` asks for the end. Then unwritten
+  /// data is sent: first what the kernel holds, while its requests are still served; then, after the unmount,
+  /// what this process holds. At last the state on the server is given back. A step is given up if the server
+  /// takes no data for kGoodbye, after kLongGoodbye in any case, and at once if the same signal comes again.
+  /// The log says which data was lost in this way. SIGUSR1 only writes the statistics to the log.
   void serve(const sigset_t& signals);
 
   // ---- for the operations ----
@@ -59,29 +61,32 @@ class Mount {
   std::shared_ptr<fs::OpenHandle> file(std::uint64_t number) const;
   std::shared_ptr<fs::DirectoryHandle> directory(std::uint64_t number) const;
   void drop_file(std::uint64_t number) { open_.erase(number); }
-  /// The kernel has no descriptor of it any more; its close() is under way until has_left().
+  /// Called when the kernel has no descriptor of the open file any more. The file's close() is under way
+  /// until has_left().
   void leaves(std::uint64_t number);
   void has_left(const std::shared_ptr<fs::OpenHandle>& file) { leaving_.erase(file); }
   [[nodiscard]] CreationMode& creation_mode() { return creation_mode_; }
   [[nodiscard]] LockOwners& lock_owners() { return lock_owners_; }
   void drop_directory(std::uint64_t number) { directories_.erase(number); }
-  /// The kernel asks for the file's attributes before it believes in any. Its pages are not touched.
+  /// Makes the kernel ask for the file's attributes before it uses any again. The file's pages are not
+  /// touched.
   void forget_attributes(fuse_ino_t inode) const {
-    fuse_lowlevel_notify_inval_inode(session_, inode, -1, 0);  // ENOENT: it has none
+    fuse_lowlevel_notify_inval_inode(session_, inode, -1, 0);  // ENOENT: the kernel has none
   }
-  /// Whether something is mounted at the name, or below it.
+  /// Returns true if a file system is mounted at the name, or below it.
   [[nodiscard]] bool leads_to_mount(fuse_ino_t directory, const std::string& name) const;
   async::Task<void> drop_cached(fuse_ino_t inode) { return dropper_->drop(inode, 0, 0); }
-  /// Its pages of a range, as long as there is a kernel that has some.
+  /// Ends when the kernel has dropped its pages of the range. Does nothing once the mount is unmounted.
   async::Task<void> drop_pages(fuse_ino_t inode, std::uint64_t offset, std::uint64_t length);
-  /// The kernel learns how far the file reaches.
+  /// Ends when the kernel knows that the file reaches to `end`, where `last` is the last byte.
   async::Task<void> lengthen(fuse_ino_t inode, std::uint64_t end, std::byte last);
   [[nodiscard]] InitReply& init_reply() { return init_reply_; }
   /// Null with `noring`.
   [[nodiscard]] RingDoor* ring_door() { return ring_door_.get(); }
-  /// Ends when no ring has anything under way on the file, which is about to be closed.
+  /// Ends when no ring has a request under way on the file, which is about to be closed.
   async::Task<void> part_from_rings(std::shared_ptr<fs::OpenHandle> file);
-  /// The memory of the request that is being taken in: a WRITE keeps it until its data has left.
+  /// Returns the memory that holds the request that is being processed. A WRITE keeps it until its data has
+  /// been sent.
   async::Memory take_memory();
 
  private:
@@ -97,7 +102,7 @@ class Mount {
   bool write_back_by_inode();
   void take_leave();
   [[nodiscard]] bool is_quiet() const;
-  /// Of what the kernel has gathered.
+  /// Logs that data which the kernel has gathered, but not sent, is lost.
   void tell_unsent(const std::string& why) const;
   void tell_losses() const;
   /// Returns false if the mount was detached (umount -l) while programs still use it, whatever is mounted there now.
@@ -105,7 +110,8 @@ class Mount {
   async::Task<Status> put_away(std::shared_ptr<fs::OpenHandle> file);
   [[nodiscard]] std::string statistics();
   [[nodiscard]] bool has_kernel_option(std::string_view name) const;
-  /// RingService's `apart`.
+  /// Returns true if data must be received into memory of the daemon's own before it goes to a ring
+  /// (RingService's `apart`).
   [[nodiscard]] bool rings_are_apart() const;
   async::Task<void> finish();
   void unmount();
@@ -128,15 +134,15 @@ class Mount {
   fuse_session* session_ = nullptr;
   std::unique_ptr<CacheDropper> dropper_;
   bool mounted_ = false, finished_ = false;
-  std::string device_;         // of the mount, as mountinfo has it; empty: not known
+  std::string device_;         // device number of the mount as in mountinfo; empty: not known
   bool asked_ = false;         // a signal asks for the end
-  bool hurried_ = false;       // again
-  std::uint64_t signals_ = 0;  // that have asked, a bit for each
+  bool hurried_ = false;       // the same signal came again
+  std::uint64_t signals_ = 0;  // signals that have asked for the end, a bit for each
   fuse_buf buffer_{};
-  async::Memory receiving_;                  // what buffer_ is in, but for the first of them
-  std::size_t request_size_ = 0;             // of the largest request; 0: not known yet
+  async::Memory receiving_;                  // memory of buffer_, unless libfuse has allocated that
+  std::size_t request_size_ = 0;             // size of the largest request; 0: not known yet
   std::uint64_t taken_in_ = 0, tidied_ = 0;  // requests: all, and those before the last tidy()
-  bool tidying_ = false;                     // there is a timer for it
+  bool tidying_ = false;                     // a timer for tidy() is set
   std::uint64_t last_number_ = 0;
   std::unordered_map<std::uint64_t, std::shared_ptr<fs::OpenHandle>> open_;
   std::set<std::shared_ptr<fs::OpenHandle>> leaving_;
@@ -150,7 +156,7 @@ class Mount {
   std::map<std::array<std::uint32_t, 3>, KnownCaller> callers_;  // by process, user, group
 };
 
-/// The table for fuse_session_new(). Its user data is the Mount.
+/// Returns the table for fuse_session_new(), for a session whose user data is the Mount.
 fuse_lowlevel_ops operations(const MountOptions& options);
 
 }  // namespace nfsrdma::fuse

@@ -8,7 +8,7 @@
 namespace nfsrdma::fuse {
 namespace {
 
-/// A word of mountinfo: spaces and the like are in octal.
+/// Decodes a word of mountinfo, in which spaces and similar characters are octal escapes.
 std::string unescaped(const std::string& word) {
   std::string out;
   for (std::size_t i = 0; i < word.size(); ++i) {

@@ -1,6 +1,6 @@
-// The kernel's requests, one function each: takes the arguments out of libfuse's hands, which are valid
-// during the call only, and starts a task that answers. Lambdas that are coroutines take what they need as
-// parameters: their captures would die with them.
+// The kernel's requests, one function each. A function copies its arguments, which libfuse keeps valid during
+// the call only, and starts a task that answers. Lambdas that are coroutines take what they need as
+// parameters, because their captures would be destroyed together with the lambda.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ Mount& mount_of(fuse_req_t request) {
   return *static_cast<Mount*>(fuse_req_userdata(request));
 }
 
-/// A request with what every operation needs of it.
+/// A request, and what every operation needs for it.
 struct Begun {
   explicit Begun(fuse_req_t raw)
       : mount(mount_of(raw)), request(Request::begin(mount.loop(), mount.request_counters(), raw)) {}
@@ -39,13 +39,13 @@ struct Begun {
   Mount& mount;
   RequestRef request;
 };
-/// The same where it matters who asks.
+/// A request for which it matters which user asks.
 struct Asked : Begun {
   explicit Asked(fuse_req_t raw) : Begun(raw), caller(mount.caller(raw)) {}
   Caller caller;
 };
 
-/// Starts what `make(begun, file)` gives, for a request on an open file.
+/// Starts the task that `make(begun, file)` returns, for a request on an open file.
 template <class Make>
 void on_file(fuse_req_t raw, const fuse_file_info* info, Make make) {
   const Begun b(raw);
@@ -54,7 +54,7 @@ void on_file(fuse_req_t raw, const fuse_file_info* info, Make make) {
   b.go(make(b, std::move(file)));
 }
 
-/// Answers with what the task brings, in the way of `answer`, which has no captures.
+/// Answers with the result of the task. `answer` sends the value and has no captures.
 template <class T, class Answer>
 Task<void> value_task(RequestRef request, Task<Result<T>> task, Answer answer) {
   auto value = co_await std::move(task);
@@ -91,20 +91,22 @@ SetAttributes changes_of(const struct stat& attr, int to_set) {
 
 // ---- names ----
 
-/// Answers with an entry, or takes the lookup back that nobody hears of.
+/// Answers with an entry. If the kernel does not get the answer, the lookup that the entry counts as is taken
+/// back.
 void answer(Mount& mount, const RequestRef& request, const Result<fs::Entry>& entry) {
   if (!entry) return request->error(entry.error());
-  // lookup() of what is not there, and nothing may be believed of it: an error says so in a word.
+  // The name does not exist, and the kernel may not cache that. ENOENT says this in a shorter answer than an
+  // entry.
   if (entry->inode == 0 && entry->name_valid.count() <= 0) return request->code(ENOENT);
   if (!request->entry(*entry) && entry->inode != 0) mount.files().forget(entry->inode, 1);
 }
-/// The numbers of those of the owners that the server gives as names.
+/// Learns the numbers of those owners that the server gives as names.
 Task<void> learn_owners(Mount& mount, const Attributes& attributes) {
   std::vector<ids::Principal> wanted;
   ids::IdNames::system().add_wanted(attributes, wanted);
   if (!wanted.empty()) co_await ids::IdNames::system().learn(mount.loop(), std::move(wanted));
 }
-/// In one go for all of a page.
+/// Learns the numbers of the owners of a whole page together.
 Task<void> learn_owners(Mount& mount, std::span<const fs::Listed> page) {
   std::vector<ids::Principal> wanted;
   for (const fs::Listed& one : page) ids::IdNames::system().add_wanted(one.attributes, wanted);
@@ -120,8 +122,9 @@ Task<void> entry_task(Mount& mount, RequestRef request, Task<Result<fs::Entry>> 
   answer(mount, request, entry);
 }
 
-/// Upon any other error than ENOMEM and EINTR the kernel drops the name that it has cached, and unmounts what is mounted
-/// there or below: that is nothing that a user who may not look the name up shall do to others.
+/// Upon any error but ENOMEM and EINTR the kernel drops the name that it has cached, and unmounts what is
+/// mounted there or below. A user who may not look the name up must not be able to do that to others, so such
+/// a user gets ENOMEM if there is a mount.
 Task<void> lookup_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t parent, std::string name) {
   auto entry = co_await mount.files().lookup(std::move(caller), parent, name);
   const bool refused =
@@ -174,7 +177,8 @@ void op_readlink(fuse_req_t raw, fuse_ino_t ino) {
   b.go(value_task(b.request, b.mount.files().read_link(b.caller, ino),
                   [](Request& request, const std::string& text) { request.text(text); }));
 }
-/// What creates the object waits for what the umask is to take away.
+/// Returns the mode less the umask. The operation that creates the object waits for this, because the server
+/// may have to be asked.
 Task<std::uint32_t> masked(Mount& mount, Caller caller, fuse_ino_t parent, mode_t mode, mode_t umask) {
   return mount.creation_mode().of(mount.files(), mount.loop(), std::move(caller), parent, mode, umask);
 }
@@ -217,7 +221,7 @@ void op_rmdir(fuse_req_t raw, fuse_ino_t parent, const char* name) {
 void op_rename(fuse_req_t raw, fuse_ino_t from, const char* name, fuse_ino_t to, const char* new_name,
                unsigned flags) {
   const Asked b(raw);
-  // RENAME_NOREPLACE and RENAME_EXCHANGE: NFS has nothing for them that is atomic.
+  // NFS has no atomic operation for RENAME_NOREPLACE and RENAME_EXCHANGE.
   if (flags != 0) return b.request->code(EINVAL);
   b.go(status_task(b.request, b.mount.files().rename(b.caller, from, name, to, new_name)));
 }
@@ -259,7 +263,7 @@ void op_releasedir(fuse_req_t raw, fuse_ino_t, fuse_file_info* info) {
 class DirectoryReply {
  public:
   DirectoryReply(fuse_req_t raw, std::size_t size, bool plus) : raw_(raw), buffer_(size), plus_(plus) {}
-  /// False if it does not fit any more.
+  /// Returns false if the entry does not fit any more.
   bool add(const std::string& name, const fuse_entry_param& entry, std::uint64_t next) {
     char* at = buffer_.data() + used_;
     const std::size_t left = buffer_.size() - used_;
@@ -287,7 +291,7 @@ fuse_entry_param dot(std::uint64_t number) {
   return out;
 }
 
-/// One entry; with its attributes it counts as a lookup, if the kernel gets it.
+/// Adds one entry. An entry with attributes counts as a lookup, if the kernel gets it.
 bool add_entry(Mount& mount, DirectoryReply& reply, const fs::DirectoryHandle& directory,
                const fs::Listed& listed, bool plus) {
   fs::Entry entry;
@@ -303,7 +307,7 @@ bool add_entry(Mount& mount, DirectoryReply& reply, const fs::DirectoryHandle& d
   return false;
 }
 
-/// Those that somebody may see. False if one did not fit any more.
+/// Adds the names that the kernel may see. Returns false if one did not fit any more.
 bool add_entries(Mount& mount, DirectoryReply& reply, const fs::DirectoryHandle& directory,
                  std::span<const fs::Listed> names, bool plus) {
   for (const fs::Listed& one : names) {
@@ -337,7 +341,7 @@ Task<void> readdir_task(Mount& mount, RequestRef request, std::shared_ptr<fs::Di
     if (plus) co_await learn_owners(mount, *listed);
     if (request->answered()) co_return;
     full = !add_entries(mount, reply, *directory, *listed, plus) || listed->empty() || !reply.empty();
-    // Nothing at all would say that the directory ends here.
+    // An answer without any name would say that the directory ends here.
     if (!full) cookie = listed->back().cookie;
   }
   request->bytes(reply.bytes());
@@ -354,19 +358,20 @@ void op_readdirplus(fuse_req_t raw, fuse_ino_t, std::size_t size, off_t offset, 
   read_directory(raw, size, offset, info, true);
 }
 void op_fsyncdir(fuse_req_t raw, fuse_ino_t, int, fuse_file_info*) {
-  // Names are on the server's disk when it has answered (RFC 8881 18.4 and the like).
+  // The server has a change of names on its disk when it has answered (RFC 8881 18.4 and the like).
   fuse_reply_err(raw, 0);
 }
 
 // ---- files ----
 
-/// Nobody will close it.
+/// Closes a file that the kernel will not close, because it has not received the answer to its open.
 Task<void> close_unheard(Mount& mount, Handle file) {
   auto closed = co_await mount.files().close(std::move(file));
   (void)closed;
 }
 
-/// With a write-back cache the kernel reads what it writes a part of, and says where the file ends.
+/// Returns the flags to open a file with. With a write-back cache the kernel reads the page that it writes a
+/// part of, and decides itself where an append goes.
 int flags_for(const Mount& mount, int flags) {
   if (!mount.options().writeback) return flags;
   if ((flags & O_ACCMODE) == O_WRONLY) flags = (flags & ~O_ACCMODE) | O_RDWR;
@@ -378,7 +383,7 @@ Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t
   const int flags = flags_for(mount, info.flags);
   auto opened = co_await mount.files().open(caller, ino, flags, thread);
   const bool unreadable = !opened && flags != info.flags && opened.error().errno_value() == EACCES;
-  // Who may only write does so past the cache.
+  // A user who may write the file but not read it bypasses the cache.
   if (unreadable) opened = co_await mount.files().open(std::move(caller), ino, info.flags | O_DIRECT, thread);
   if (!opened) {
     request->error(opened.error());
@@ -388,8 +393,8 @@ Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t
   info.keep_cache = opened->keep_cache;
   if (unreadable) opened->handle->uncached = true;
   info.direct_io = opened->handle->uncached;
-  // Not direct_io for O_DIRECT: with it Linux 6.1 neither writes dirty pages out before nor drops stale ones.
-  // Without keep_cache the kernel drops the pages only, and would believe in the size that it knows.
+  // O_DIRECT does not get direct_io: with it Linux 6.1 neither writes dirty pages out before nor drops stale
+  // ones. Without keep_cache the kernel drops only the pages, and would go on using the size that it knows.
   const bool keep = mount.options().writeback ? opened->keep_cache : opened->keep_attributes;
   if (!keep) mount.forget_attributes(ino);
   if (request->opened(info)) co_return;
@@ -447,18 +452,19 @@ void op_write(fuse_req_t raw, fuse_ino_t, const char* bytes, std::size_t size, o
               fuse_file_info* info) {
   on_file(raw, info, [&](const Begun& b, Handle file) {
     const std::span data(reinterpret_cast<const std::byte*>(bytes), size);
-    // A page that is written back belongs where it is, whoever has the file open and how.
+    // A page that is written back goes to its own offset, whatever flags the file was opened with.
     const int flags = info->writepage != 0 ? fs::FileSystem::kWrittenBack : flags_for(b.mount, info->flags);
     return write_task(b.mount, b.request, std::move(file), b.mount.take_memory(), data,
                       static_cast<std::uint64_t>(offset), flags);
   });
 }
 
-/// Errors of late writes are told to those who are still there to hear them.
+/// Returns a function that says whether the request still waits, because errors of late writes are reported
+/// only to a caller that receives them.
 fs::FileSystem::Heard heard_by(const RequestRef& request) {
   return [request] { return !request->answered(); };
 }
-/// `elsewhere`: the other open files of this one that the owner has locked through.
+/// `elsewhere` holds the other open files of this inode through which the owner has locked.
 Task<void> flush_task(Mount& mount, RequestRef request, Handle file, std::uint64_t owner,
                       std::vector<Handle> elsewhere) {
   auto done = co_await mount.files().flush(std::move(file), owner, heard_by(request));
@@ -487,13 +493,13 @@ void op_fsync(fuse_req_t raw, fuse_ino_t, int, fuse_file_info* info) {
 Task<void> release_task(Mount& mount, RequestRef request, Handle file, std::vector<std::uint64_t> owners) {
   for (const std::uint64_t owner : owners) {
     auto released = co_await mount.files().release_locks(file, owner);
-    (void)released;  // there is nobody to tell
+    (void)released;  // no caller is left to report an error to
   }
   co_await mount.part_from_rings(file);
   auto closed = co_await mount.files().close(file);
   mount.has_left(file);
   if (!closed) mount.log(file->inode().label + ": " + closed.error().text());
-  request->status(closed);  // the kernel does not tell anybody
+  request->status(closed);  // the kernel reports this to no program
 }
 void op_release(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info) {
   on_file(raw, info, [&](const Begun& b, Handle file) {
@@ -503,8 +509,8 @@ void op_release(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info) {
   });
 }
 
-/// For what a write-back cache of the kernel's does not see to by itself: what it has gathered is sent
-/// before.
+/// Runs `then` after the kernel has sent what its write-back cache has gathered. For operations before which
+/// the kernel does not do that by itself.
 Task<void> when_written(Mount& mount, fuse_ino_t ino, Task<void> then) {
   if (mount.options().writeback) co_await mount.drop_cached(ino);
   co_await std::move(then);
@@ -549,14 +555,15 @@ LockRequest lock_request(std::uint64_t owner, const struct flock& lock) {
   if (lock.l_len != 0) out.range.length = static_cast<std::uint64_t>(lock.l_len);
   return out;
 }
-/// `process`: the holder's, 0 if it is not one of this machine.
+/// `process` is the holder's, or 0 if the lock was not made through this mount.
 void answer_holder(Request& request, const std::optional<LockHolder>& holder, pid_t process) {
   struct flock out{};
   out.l_type = F_UNLCK;
   out.l_whence = SEEK_SET;
   if (holder) {
     out.l_type = holder->write ? F_WRLCK : F_RDLCK;
-    // The kernel's offsets have a sign, and it takes none beyond: what goes further goes to the end.
+    // The kernel's offsets are signed, and it accepts none beyond their range: a lock that ends further out
+    // is reported as one to the end.
     constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
     out.l_start = static_cast<off_t>(std::min(holder->range.offset, kMost));
     const bool to_the_end = holder->range.end() > kMost;
@@ -582,10 +589,10 @@ void op_getlk(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, struct flock
   });
 }
 
-/// A lock that is asked for through an open file, by a process.
+/// A lock that a process asks for through an open file.
 struct Locking {
   fuse_ino_t inode;
-  std::uint64_t number;  ///< of the open file
+  std::uint64_t number;  ///< of the open file (fuse_file_info::fh)
   Handle file;
   LockRequest wanted;
   pid_t process;
@@ -595,7 +602,7 @@ Task<void> lock_task(Mount& mount, RequestRef request, Locking lock,
   mount.lock_owners().locks(lock.inode, lock.number, lock.wanted.owner, lock.process);
   auto done = co_await mount.files().lock(lock.file, lock.wanted, std::move(wait));
   if (done && (request->answered() || !mount.file(lock.number))) {
-    // Nobody has waited for it, and the close that would have let it go may be over.
+    // No thread waits for the lock any more, and the close that would have released it may be over.
     done = co_await mount.files().unlock(lock.file, lock.wanted.owner, lock.wanted.range);
     request->code(EINTR);
     co_return;
@@ -609,7 +616,7 @@ void set_lock(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, const struct
   on_file(raw, info, [&](const Begun& b, Handle file) {
     const LockRequest wanted = lock_request(info->lock_owner, lock);
     if (lock.l_type == F_UNLCK) {
-      // What was written under the lock is on the server before it goes.
+      // Data that was written under the lock is on the server before the lock ends.
       auto unlock = b.mount.files().unlock(std::move(file), wanted.owner, wanted.range);
       return when_written(b.mount, ino, status_task(b.request, std::move(unlock)));
     }
@@ -625,7 +632,7 @@ void set_lock(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, const struct
 void op_setlk(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, struct flock* lock, int sleep) {
   set_lock(raw, ino, info, *lock, sleep != 0);
 }
-/// As Linux's NFS client has it: a lock on the whole file, so that other clients see it.
+/// Makes a lock on the whole file, as Linux's NFS client does, so that other clients see it.
 void op_flock(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, int operation) {
   struct flock lock{};
   const int kind = operation & ~LOCK_NB;
@@ -688,10 +695,11 @@ void op_init(void* mount, fuse_conn_info* connection) {
   constexpr unsigned kBackground = 64;  // as many as a session has slots
   connection->max_background = kBackground;
   connection->congestion_threshold = kBackground * 3 / 4;
-  // Lookups and listings in one directory are beside each other (init_reply.h): what is known of it counts
-  // who changes it (fs::FileSystem), and each listing has a page of its own.
+  // Lookups and listings of one directory are concurrent (init_reply.h). They may be: cached knowledge of a
+  // directory counts the changes to it (fs::FileSystem), and each listing has a page of its own.
   connection->want |= connection->capable & (FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS);
-  // For open_by_handle_at(2) it looks up "." and ".." of what it has forgotten (fs::FileSystem::lookup).
+  // For open_by_handle_at(2) the kernel looks up "." and ".." of inodes that it has forgotten
+  // (fs::FileSystem::lookup).
   connection->want |= connection->capable & FUSE_CAP_EXPORT_SUPPORT;
   connection->want |= connection->capable & FUSE_CAP_DONT_MASK;  // creation_mode.h
   if (static_cast<const Mount*>(mount)->options().writeback) {

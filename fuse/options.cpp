@@ -23,10 +23,10 @@ std::optional<unsigned> number(std::string_view text, unsigned most) {
   return value;
 }
 
-/// One option of a mount: what it takes is false where it does not take that.
+/// A mount option. `set` returns false if the option does not accept the value.
 struct Row {
   const char* name;
-  const char* values;  ///< null: none
+  const char* values;  ///< null: the option takes no value
   const char* text;
   bool (*set)(MountOptions&, std::string_view);
 };
@@ -152,18 +152,18 @@ constexpr std::array kRows{
         }},
 };
 
-/// Those of libfuse and of the kernel, passed on as they are.
+/// Options of libfuse and of the kernel, which are passed on unchanged.
 constexpr std::array kPassed{"allow_other",  "allow_root", "default_permissions",
                              "auto_unmount", "suid",       "nosuid",
                              "dev",          "nodev",      "exec",
                              "noexec",       "atime",      "noatime",
                              "dirsync"};
-/// Those of fstab(5) and mount(8) that are over when a helper is called.
+/// Options of fstab(5) and mount(8) that have had their effect before a helper is called.
 constexpr std::array kIgnored{"defaults",    "_netdev",  "nofail",     "auto",     "noauto",
                               "user",        "nouser",   "users",      "nousers",  "owner",
                               "noowner",     "group",    "nogroup",    "relatime", "norelatime",
                               "strictatime", "diratime", "nodiratime", "intr",     "nointr"};
-/// The same, with a value; addr is what nfs(5)'s own helper adds for itself.
+/// Ignored options that have a value. nfs(5)'s own helper adds addr for itself.
 constexpr std::array kIgnoredWithValue{"comment", "user", "addr", "helper", "uhelper"};
 
 Status set_option(MountOptions& options, std::string_view word) {
@@ -214,17 +214,17 @@ bool is_helper(const std::string& name) {
   return name.substr(slash == std::string::npos ? 0 : slash + 1).starts_with("mount.");
 }
 
-/// As with every file system that root mounts by mount(8).
+/// Adds the defaults of every file system that root mounts by mount(8).
 void add_defaults_of_root(MountOptions& options) {
   if (std::ranges::find(options.kernel, "allow_other") == options.kernel.end())
     options.kernel.emplace_back("allow_other");
-  // Each of these implies nosuid and nodev, which libfuse begins with.
+  // Each of these options implies nosuid and nodev, which are libfuse's defaults.
   constexpr std::array kForUsers{"user", "users", "owner", "group"};
   const auto is_given = [&options](const char* word) {
     return std::ranges::find(options.words, word) != options.words.end();
   };
   if (std::ranges::any_of(kForUsers, is_given)) return;
-  // In front, since the last one counts.
+  // The words are put in front, because the last option counts.
   for (const char* word : {"dev", "suid"}) options.kernel.insert(options.kernel.begin(), word);
 }
 
@@ -243,7 +243,7 @@ Result<MountOptions> parse_command_line(const std::string& name, const std::vect
                                         bool is_root) {
   MountOptions options;
   const bool helper = options.helper = is_helper(name);
-  // Wherever it stands: it is about all of them.
+  // The position of -s does not matter, because it concerns all options.
   options.sloppy = helper && std::ranges::find(words, "-s") != words.end();
   std::vector<std::string> operands;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -265,7 +265,7 @@ Result<MountOptions> parse_command_line(const std::string& name, const std::vect
       if (!file) return file.error();
       options.log = *file;
     } else if (helper && (word == "-n" || word == "-s" || word == "-v")) {
-      // No mtab is written; -s has been seen to; there is nothing to add to what is said.
+      // -n: no mtab is written. -s was handled above. -v: there is nothing to add to the messages.
     } else if (helper && word == "-f") {
       options.fake = true;
     } else if (helper && (word == "-t" || word == "-N")) {
@@ -290,7 +290,8 @@ Result<MountOptions> parse_command_line(const std::string& name, const std::vect
     return usage(
         "writeback_cache does not go with sync or noac: the one gathers writes, the others do not wait");
   }
-  // fusermount3 refuses an ordinary user what his administrator has not allowed.
+  // An ordinary user does not get them, because fusermount3 refuses options that the administrator has not
+  // allowed.
   if (helper && is_root) add_defaults_of_root(options);
   options.source = operands[0];
   options.mountpoint = operands[1];

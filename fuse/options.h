@@ -21,23 +21,23 @@ struct MountOptions {
   fs::CacheOptions cache;
   bool hard = true;
   unsigned retrans = 2;
-  bool writeback = false;                         ///< the kernel gathers writes
+  bool writeback = false;                         ///< the kernel gathers writes (writeback_cache)
   bool ring = true;                               ///< programs may have rings (nfsrdma/ring.h)
   bool local_flock = false, local_posix = false;  ///< local_lock
   bool foreground = false, help = false, version = false;
-  bool fake = false;                ///< -f of mount(8): everything but the mount
-  bool sloppy = false;              ///< -s of mount(8): what is not known is left out
+  bool fake = false;                ///< -f of mount(8): do everything but the mount
+  bool sloppy = false;              ///< -s of mount(8): ignore options that are not known
   bool remount = false;             ///< change the mount that is there
-  bool background = false;          ///< bg: after a first failure it goes on by itself
-  std::optional<unsigned> retry;    ///< minutes for which it is tried
+  bool background = false;          ///< bg: after a first failure go on trying in the background
+  std::optional<unsigned> retry;    ///< minutes for which mounting is tried again
   bool helper = false;              ///< called by the name that mount(8) looks for
   std::string client_id;            ///< clientid
   std::string log;                  ///< a file for messages, instead of syslog
-  std::vector<std::string> kernel;  ///< for libfuse
-  std::vector<std::string> words;   ///< all that -o had, as it was given
+  std::vector<std::string> kernel;  ///< options for libfuse and the kernel
+  std::vector<std::string> words;   ///< all options of -o, as they were given
 
-  /// How long after the first failure it is tried again. By its own name, for who sits in front of it, it
-  /// says at once what is wrong.
+  /// Returns how long mounting is tried again after the first failure. A program that was called as
+  /// nfsrdma-fuse does not try again by default, so that the user in front of it sees at once what is wrong.
   [[nodiscard]] std::chrono::minutes patience() const {
     constexpr unsigned kBackground = 10000, kForeground = 2;  // as in nfs(5)
     const unsigned usual = background ? kBackground : helper ? kForeground : 0;
@@ -48,14 +48,16 @@ struct MountOptions {
 /// Sets what a list such as "ro,rsize=64K" says.
 Status set_options(MountOptions& options, std::string_view list);
 
-/// As a value in a list of libfuse's, which splits it at commas and takes a backslash in front of anything away.
+/// Escapes a value for an option list of libfuse, which splits the list at commas and removes a backslash in
+/// front of any character.
 std::string escaped(std::string_view text);
 
-/// `name` is argv[0]: a name that begins with "mount." makes it mount(8)'s helper, whose -f, -n, -s and -v
-/// mean something else; called by root (`is_root`) it then has the defaults that mount(8) has.
+/// `name` is argv[0]. A name that begins with "mount." makes the program mount(8)'s helper, for which -f, -n,
+/// -s and -v mean something else. If root calls the helper (`is_root`), it has the defaults that mount(8)
+/// has.
 Result<MountOptions> parse_command_line(const std::string& name, const std::vector<std::string>& words,
                                         bool is_root);
-/// What --help prints.
+/// Returns the text that --help prints.
 std::string help_text(const std::string& name);
 
 }  // namespace nfsrdma::fuse

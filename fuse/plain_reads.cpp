@@ -8,7 +8,7 @@
 namespace nfsrdma::fuse {
 namespace {
 
-/// What is larger goes back to the loop's store, which has it for others.
+/// A buffer larger than this goes back to the loop's store, so that others can use it.
 constexpr std::size_t kMostKept = 64U << 10;
 
 }  // namespace

@@ -1,5 +1,6 @@
-// The kernel's READs that are one READ of the server's and nothing else: answered without a coroutine, from memory that is
-// kept for the next. What is not that simple (FileSystem::begin_plain_read() says so, or the engine) goes the ordinary way.
+// Answers those READs of the kernel that take exactly one READ of the server, without a coroutine and from
+// memory that is kept for the next one. Any other READ takes the ordinary path;
+// FileSystem::begin_plain_read() or the engine decides which.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -18,13 +19,14 @@ class Request;
 
 class PlainReads {
  public:
-  /// They must outlive it, and so must the session of the requests that are not answered yet.
+  /// `loop` and `files` must outlive this object, and so must the session of the requests that are not
+  /// answered yet.
   PlainReads(async::Loop& loop, fs::FileSystem& files);
   ~PlainReads();
   PlainReads(const PlainReads&) = delete;
   PlainReads& operator=(const PlainReads&) = delete;
 
-  /// False: it is another, and nothing was done.
+  /// Returns false, and has done nothing, if this READ needs the ordinary path.
   bool start(const std::shared_ptr<Request>& request, const std::shared_ptr<fs::OpenHandle>& file,
              std::uint64_t offset, std::size_t size);
 

@@ -12,10 +12,10 @@
 namespace nfsrdma::fuse {
 namespace {
 
-constexpr std::size_t kUnit = 1024;  // of read_ahead_kb
+constexpr std::size_t kUnit = 1024;  // unit of read_ahead_kb
 constexpr std::size_t kStep = 64U << 10;
 
-/// As the file has it; 0: it cannot be read.
+/// Returns the value in the file, or 0 if it cannot be read.
 std::size_t set_now(int fd) {
   std::array<char, 32> text{};
   const ssize_t got = ::pread(fd, text.data(), text.size(), 0);
@@ -49,7 +49,7 @@ void KernelReadAhead::follow(std::size_t window) {
 void KernelReadAhead::set(std::size_t bytes) {
   const std::string text = std::to_string(bytes / kUnit);
   const bool done = ::pwrite(fd_, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
-  if (done) set_ = set_now(fd_);  // it counts pages
+  if (done) set_ = set_now(fd_);  // the kernel rounds to pages
 }
 
 }  // namespace nfsrdma::fuse

@@ -18,7 +18,7 @@
 namespace nfsrdma::fuse {
 namespace {
 
-/// What a word does to the flags of mount(2).
+/// The effect of an option on the flags of mount(2).
 struct Flag {
   const char* word;
   unsigned long clears, sets;
@@ -42,7 +42,7 @@ constexpr std::array kFlags{
     Flag{"dirsync", 0, MS_DIRSYNC},
 };
 
-/// Null: it is none of them.
+/// Returns null if the word is none of them.
 const Flag* flag_of(std::string_view word) {
   const auto flag = std::ranges::find(kFlags, word, [](const Flag& f) { return std::string_view(f.word); });
   return flag == kFlags.end() ? nullptr : flag;
@@ -67,7 +67,7 @@ std::string content(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Of the statistics' text.
+/// Finds the options in the text of the statistics.
 std::string options_in_force(const std::string& text) {
   std::istringstream lines(text);
   constexpr std::string_view kOptions = "options ";
@@ -77,8 +77,9 @@ std::string options_in_force(const std::string& text) {
   return "";
 }
 
-/// Sizes are lowered to what the server takes, so that larger ones may have been given; vers=4 leaves the
-/// choice to it, and so does sec=, among those that it names.
+/// Returns true if the value in force may be the result of a negotiation that began with `word`. Sizes are
+/// lowered to what the server takes, so larger ones may have been given. vers=4 leaves the choice to the
+/// server, and so does sec=, among the flavors that it lists.
 bool was_negotiated(const std::string& word, const nfsrdma::Options& in_force) {
   if (word == "vers=4" || word == "nfsvers=4") return true;
   nfsrdma::Options given;
@@ -101,7 +102,7 @@ Result<unsigned long> remount_flags(const std::string& mountinfo, const std::str
   }
   unsigned long flags = 0;
   for (const std::string& word : split(mount->options)) put_upon(flags, word);
-  // Those of the file system, which all of its mounts have.
+  // The options of the file system hold for all of its mounts.
   for (const std::string& word : split(mount->super_options)) {
     if (word != "rw") put_upon(flags, word);
   }

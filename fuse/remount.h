@@ -1,7 +1,8 @@
-// mount -o remount: what the kernel keeps of a mount can be changed while it stands (ro, noatime, nosuid,
-// nodev, noexec and their opposites), what the daemon was started with cannot.
+// mount -o remount: changes what the kernel keeps of a mount (ro, noatime, nosuid, nodev, noexec and their
+// opposites). The options that the daemon was started with cannot be changed while it runs.
 //
-// What is given again as it is, is no change: mount(8) passes all that fstab(5) has for a mount point.
+// An option that is given again with its present value is no change, because mount(8) passes all options that
+// fstab(5) has for a mount point.
 #pragma once
 
 #include <string>
@@ -11,13 +12,14 @@
 
 namespace nfsrdma::fuse {
 
-/// Does it.
+/// Carries the remount out.
 Status remount(const MountOptions& options);
 
-/// What mount(2) is to be given: the flags of the topmost mount there, with those of `words` put upon them.
+/// Returns the flags for mount(2): those of the topmost mount there, changed by `words`.
 Result<unsigned long> remount_flags(const std::string& mountinfo, const std::string& mountpoint,
                                     const std::vector<std::string>& words);
-/// An Error names the first of `words` that would change one of the options `in_force` (of .nfsrdma-stats).
+/// Returns an Error that names the first of `words` that would change one of the options `in_force` (of
+/// .nfsrdma-stats).
 Status check_unchanged(const std::string& in_force, const std::vector<std::string>& words);
 
 }  // namespace nfsrdma::fuse

@@ -1,10 +1,11 @@
-// The kernel's requests, counted by their operation: how many, how many were refused, how long each took from
-// its arrival until it was answered, as the loop tells the time: in turns.
+// Counts the kernel's requests by operation: how many there were, how many were refused, and how long each
+// took from its arrival to its answer. Times are the loop's, which stand still during a turn.
 //
-// A request is handled in one go or answered later. Whoever answers later takes the Ticket while the request
-// is being handled; for one whose Ticket nobody has taken by the end of that, that was all.
+// A request is answered while it is handled, or later. Code that answers later takes the Ticket while the
+// request is being handled. If the Ticket was not taken by the end of the handling, the request counts as
+// answered.
 //
-// Needs nothing of libfuse. Confined to the loop's thread.
+// Does not depend on libfuse. Confined to the loop's thread.
 #pragma once
 
 #include <array>
@@ -19,10 +20,11 @@ namespace nfsrdma::fuse {
 
 class RequestCounters {
  public:
-  /// By the kernel's number of it (FUSE_LOOKUP and so on); 0 is for those that are not known here.
+  /// Operations have the kernel's numbers (FUSE_LOOKUP and so on); 0 stands for those that are not known
+  /// here.
   static constexpr unsigned kOperations = 64;
   struct Operation {
-    std::uint64_t errors = 0;  ///< of those below: answered with an errno
+    std::uint64_t errors = 0;  ///< requests of `took` that were answered with an errno
     std::uint64_t under_way = 0;
     async::Latencies took;
   };
@@ -56,10 +58,10 @@ class RequestCounters {
 
   [[nodiscard]] const Operation& operator[](unsigned operation) const { return operations_[operation]; }
   [[nodiscard]] std::uint64_t under_way() const { return under_way_; }
-  /// Of them: those that are not the kernel's own goodbyes.
+  /// Number of requests under way that a process may wait for.
   [[nodiscard]] std::uint64_t waited_for() const { return waited_for_; }
   [[nodiscard]] std::uint64_t writes_under_way() const;
-  /// Whether a process may wait for the answer.
+  /// Returns true if a process may wait for the answer.
   static bool is_waited_for(unsigned operation);
 
  private:
@@ -69,7 +71,7 @@ class RequestCounters {
   bool taken_ = true;
 };
 
-/// "LOOKUP", or its number where it has no name here.
+/// Returns "LOOKUP" and so on, or the number of an operation that has no name here.
 std::string operation_name(unsigned operation);
 
 }  // namespace nfsrdma::fuse

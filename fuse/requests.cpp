@@ -15,11 +15,11 @@ namespace nfsrdma::fuse {
 namespace {
 
 constexpr auto kGrace = std::chrono::seconds(1);
-/// That writev(2) takes, behind libfuse's header.
+/// Number of pieces that writev(2) takes behind libfuse's header.
 constexpr std::size_t kMostPieces = IOV_MAX - 1;
 
-/// Numbers count from the beginning in each mount, and a process has one mount: what name_to_handle_at(2)
-/// gave in another must not lead to a file of this one.
+/// Inode numbers start anew in each mount, and a process has one mount. A handle that name_to_handle_at(2)
+/// gave in another mount must not lead to a file of this one.
 std::uint64_t mount_generation() {
   static const std::uint64_t once = std::random_device()() | 1U;
   return once;
@@ -40,7 +40,7 @@ std::vector<char> joined(const fs::ReadData& data) {
 fuse_entry_param to_entry(const fs::Entry& from) {
   fuse_entry_param out{};
   out.ino = from.inode;
-  // The kernel's own idea of the root's is 0.
+  // The kernel assumes that the root has generation 0.
   out.generation = from.inode == fs::Inodes::kRoot ? 0 : mount_generation();
   if (from.inode != 0) out.attr = to_stat(from.attributes);
   out.attr_timeout = from.attributes_valid.count();
@@ -52,7 +52,8 @@ std::shared_ptr<Request> Request::begin(async::Loop& loop, RequestCounters& coun
   return std::make_shared<Request>(Key(), loop, counters, request);
 }
 
-/// libfuse calls from inside of what takes requests in, and never behind the answer, with which its request goes.
+/// libfuse calls the function only while it reads a request, and never after the answer, which frees the
+/// libfuse request.
 void Request::await_interrupts() {
   if (request_ == nullptr) return;
   fuse_req_interrupt_func(
@@ -60,7 +61,7 @@ void Request::await_interrupts() {
 }
 
 Request::~Request() {
-  code(EIO);  // whoever had it was dropped: the mount is ending
+  code(EIO);  // the task that had the request was dropped, because the mount is ending
 }
 
 fuse_req_t Request::take(bool refused) {
@@ -71,7 +72,7 @@ fuse_req_t Request::take(bool refused) {
   return std::exchange(request_, nullptr);
 }
 
-/// Called by libfuse with its lock on the request held: nothing may be answered from in here.
+/// Called by libfuse with its lock on the request held, so nothing may be answered in here.
 void Request::interrupt() {
   if (!interrupted_at_) interrupted_at_ = loop_.now();
   if (wait_) wait_->cancel();
@@ -97,7 +98,7 @@ void Request::look() {
   const Fate fate = fate_of(thread_);
   const bool long_ago = interrupted_at_ && loop_.now() - *interrupted_at_ >= kGrace;
   if (fate == Fate::ends || (fate == Fate::unknown && long_ago)) return code(EINTR);
-  // One that nobody can tell anything of and that no signal has reached is not looked at again.
+  // If the thread cannot be seen, and no signal has reached it, it is not looked at again.
   if (fate == Fate::goes_on || interrupted_at_) look_in(kLook);
 }
 
@@ -129,7 +130,7 @@ bool Request::created(const fs::Entry& entry, const fuse_file_info& info) {
   const fuse_entry_param param = to_entry(entry);
   return fuse_reply_create(r, &param, &info) == 0;
 }
-/// From the memory that the READs came into. By splice it was as fast, and took the daemon 6 % more CPU time.
+/// Sends the memory that the READs came into. splice was as fast, and took the daemon 6 % more CPU time.
 void Request::data(const fs::ReadData& data) {
   if (data.pieces.size() > kMostPieces) return bytes(joined(data));  // with a small rsize
   fuse_req_t r = take();

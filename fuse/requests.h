@@ -1,13 +1,15 @@
-// One request of the kernel, from its arrival to its answer.
+// A request of the kernel, from its arrival to its answer.
 //
-// Answered once: by what was asked for, or by EINTR once whoever waits for it is about to end. The kernel
-// sends an interrupt for any signal; the thread's state in /proc says whether it is a fatal one
-// (endings.h), and is looked at again for as long as the request lasts. What comes later then is nobody's:
-// whoever has it to give (a file that was opened, an inode that was looked up, a lock) sees that answered()
-// is true and takes it back. Any other signal ends nothing but the wait for a lock: programs have signal
-// handlers and do not expect EINTR of a file system.
-//
-// Where the thread cannot be seen from here nobody knows, and EINTR comes after kGrace.
+// Rules:
+// - A request is answered once: with its result, or with EINTR if the thread that waits for it is about to
+//   end. The kernel sends an interrupt for any signal. The thread's state in /proc shows whether the signal
+//   is fatal (endings.h), and is looked at again for as long as the request lasts.
+// - A result that comes after EINTR belongs to no program. The code that has it (a file that was opened, an
+//   inode that was looked up, a lock) sees that answered() is true, and takes it back.
+// - A signal that is not fatal ends nothing but the wait for a lock, because programs have signal handlers
+//   and do not expect EINTR from a file system.
+// - If the thread cannot be seen from here, its fate is not known, and EINTR comes kGrace after the first
+//   interrupt.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -51,18 +53,20 @@ class Request : public std::enable_shared_from_this<Request> {
   void lock(const struct flock& lock);
   void offset(std::uint64_t offset);
   void xattr_size(std::size_t size);
-  /// The raw request, for what only builds a buffer; null once answered.
+  /// Returns the raw request, for functions that only build a buffer; null once it is answered.
   [[nodiscard]] fuse_req_t raw() const { return request_; }
 
-  /// To be called before the next request is taken in, where the task did not answer at once: an interrupt finds it.
+  /// Must be called before the next request is read, if the task has not answered at once, so that an
+  /// interrupt finds this request.
   void await_interrupts();
-  /// What an interrupt ends at once: the wait for a lock.
+  /// Sets the wait for a lock, which an interrupt ends at once.
   void set_wait(std::shared_ptr<locking::LockWait> wait);
-  /// A thread that is killed closes its files on its way out, when there may be no signal any more that the
-  /// kernel would tell of. It waits for what it has written to be sent, but not for long.
+  /// Makes the request look at its thread after kExit, even without an interrupt. A thread that is killed
+  /// closes its files on its way out, when there may be no signal any more that the kernel would report. Such
+  /// a close waits for the data to be sent, but not for long.
   void heed_exit() { look_in(kExit); }
 
-  /// For begin().
+  /// Restricts the constructor to begin().
   class Key {
     friend class Request;
     Key() = default;
@@ -80,17 +84,17 @@ class Request : public std::enable_shared_from_this<Request> {
   void interrupt();
   void look_in(async::Clock::duration time);
   void look();
-  /// Gives the raw request for the one answer; null if it was given.
+  /// Returns the raw request for its one answer, or null if it was answered already.
   fuse_req_t take(bool refused = false);
 
   async::Loop& loop_;
   RequestCounters& counters_;
   const RequestCounters::Ticket ticket_;
-  const pid_t thread_;  // that waits for the answer; 0: not known
+  const pid_t thread_;  // the thread that waits for the answer; 0: not known
   fuse_req_t request_;
   std::shared_ptr<locking::LockWait> wait_;
-  async::Loop::TimerId timer_ = 0;                  // of the next look()
-  std::optional<async::TimePoint> interrupted_at_;  // by the first signal
+  async::Loop::TimerId timer_ = 0;                  // timer of the next look()
+  std::optional<async::TimePoint> interrupted_at_;  // time of the first signal
 };
 
 fuse_entry_param to_entry(const fs::Entry& entry);

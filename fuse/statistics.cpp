@@ -86,7 +86,7 @@ class Lines {
     }
     return *this;
   }
-  /// `name` goes in front of each key.
+  /// Sets the keys of a latency. `name` goes in front of each key.
   Lines& set(std::string_view name, const async::Latencies& took) {
     const std::string prefix(name);
     set(prefix + "total_us", took.total_us());
@@ -149,7 +149,7 @@ std::string version_text(const nfsrdma::Options& to) {
   return "4." + std::to_string(to.minor_version);
 }
 
-/// Those that most mounts leave as they are, where they are set.
+/// Returns options that most mounts leave at their defaults, as far as they are set.
 std::string seldom_set(const nfsrdma::Options& to) {
   const nfsrdma::Options usual{};
   std::string out, ports;
@@ -174,7 +174,7 @@ std::string seldom_set(const nfsrdma::Options& to) {
   return out;
 }
 
-/// With what was negotiated in place of what was asked for.
+/// Returns the options with negotiated values in place of the requested ones.
 MountOptions options_in_force(const Picture& p) {
   MountOptions out = p.options;
   (void)out.target.options.set("vers", p.info.version);
@@ -205,7 +205,8 @@ void add_requests(Lines& out, const Picture& p) {
   out.line("fuse_under_way").word(std::to_string(p.requests.under_way()));
 }
 
-/// One name may stand at several addresses. In capitals, all of them.
+/// Sums the counters by name, in capitals. Several counters may have one name, because they are kept by the
+/// address of the name.
 std::map<std::string, engine::CallCounters> by_name(const engine::ServerCounters& server) {
   std::map<std::string, engine::CallCounters> out;
   for (const engine::CallCounters& one : server.calls) {

@@ -1,9 +1,11 @@
-// The statistics of a mount as text: what .nfsrdma-stats has and SIGUSR1 writes. man/nfsrdma-fuse.8 describes
-// each line for users; what is there keeps its name and its meaning for as long as kStatisticsFormat stands.
+// The statistics of a mount as text: the content of .nfsrdma-stats, which SIGUSR1 logs as well.
+// man/nfsrdma-fuse.8 describes each line for users. A line keeps its name and its meaning for as long as
+// kStatisticsFormat does not change.
 //
-// Lines of words: a section, as often a name, then "key=value". A latency is five of those, see man page.
+// Each line is a row of words: a section, often a name, then "key=value". A latency is five of those, see the
+// man page.
 //
-// Needs nothing of libfuse, and no mount: a Picture has all that is told.
+// Depends neither on libfuse nor on a mount: a Picture has all the values.
 #pragma once
 
 #include <string>
@@ -21,10 +23,10 @@
 namespace nfsrdma::fuse {
 
 constexpr unsigned kStatisticsFormat = 1;
-/// Of the file in the root of a mount.
+/// Name of the file in the root of a mount.
 constexpr std::string_view kStatisticsName = ".nfsrdma-stats";
 
-/// A mount at a moment. What it refers to must live as long as it does.
+/// The values of a mount at one moment. Objects that a Picture refers to must outlive it.
 struct Picture {
   struct Connection {
     bool up = false;
@@ -44,11 +46,12 @@ struct Picture {
   const fs::Counters& data;
   fs::Holdings data_holdings;
   const RingCounters* rings = nullptr;  ///< null: `noring`
-  std::uint64_t ring_bytes = 0;  ///< of all rings' data, with those that have ended and are still in use
-  std::size_t kernel_ahead = 0;  ///< what the kernel was told to read ahead; 0: it was told nothing
+  /// Bytes of data of all rings, including rings that have ended and are still in use.
+  std::uint64_t ring_bytes = 0;
+  std::size_t kernel_ahead = 0;  ///< bytes that the kernel was set to read ahead; 0: it was not set
 };
 
-/// As they could be given to -o.
+/// Returns the options in a form that could be given to -o.
 std::string options_text(const MountOptions& options);
 std::string statistics_text(const Picture& picture);
 

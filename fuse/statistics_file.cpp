@@ -17,7 +17,8 @@ StatisticsFile& file_of(fuse_req_t raw) {
   return static_cast<Mount*>(fuse_req_userdata(raw))->statistics_file();
 }
 
-/// One operation of the table: `ours` answers what is the file's and returns true, or returns false.
+/// Wraps an operation of the table. `ours` answers a request for this file and returns true; else it returns
+/// false.
 template <auto Operation, auto ours, class Type = decltype(Operation)>
 struct Diverted;
 template <auto Operation, auto ours, class... Arguments>
@@ -70,25 +71,26 @@ bool release(fuse_req_t raw, fuse_ino_t inode, fuse_file_info* info) {
   file_of(raw).release(raw, *info);
   return true;
 }
-/// Of the file system that the mount is of.
+/// Answers for the file system that is mounted.
 bool statfs(fuse_req_t raw, fuse_ino_t inode) {
   if (!is_ours(inode)) return false;
   file_of(raw).behind().statfs(raw, fs::Inodes::kRoot);
   return true;
 }
 
-/// What there is nothing to do for.
+/// Answers operations for which there is nothing to do.
 constexpr auto done = [](fuse_req_t raw, fuse_ino_t inode, auto...) {
   return refuse_if(is_ours(inode), raw, 0);
 };
 constexpr auto not_permitted = [](fuse_req_t raw, fuse_ino_t inode, auto...) {
   return refuse_if(is_ours(inode), raw, EPERM);
 };
-/// Not ENOSYS: the kernel would ask for no file's any more.
+/// Does not answer ENOSYS, because the kernel would then not ask for any other file either.
 constexpr auto not_supported = [](fuse_req_t raw, fuse_ino_t inode, auto...) {
   return refuse_if(is_ours(inode), raw, EOPNOTSUPP);
 };
-/// Making, renaming, removing: what the server has by the name, or would have then, is nobody's to see.
+/// Refuses to make, rename or remove the name, so that an object of this name on the server stays out of
+/// reach.
 constexpr auto name_is_taken = [](fuse_req_t raw, fuse_ino_t parent, const char* name, auto...) {
   return refuse_if(StatisticsFile::is_name(parent, name), raw, EPERM);
 };
@@ -142,7 +144,8 @@ bool StatisticsFile::shows_itself(fuse_req_t raw) const {
   return caller == owner_ || caller == 0;
 }
 
-/// Its size is not known before it is opened; 0, as of files in /proc.
+/// Returns the attributes. The size is not known before the file is opened, so it is 0, as it is for files in
+/// /proc.
 struct stat StatisticsFile::stat() const {
   struct stat out{};
   out.st_ino = kInode;

@@ -1,12 +1,14 @@
-// .nfsrdma-stats, a file in the root of a mount that no server has: the mount's statistics as of its open().
+// .nfsrdma-stats, a file in the root of a mount that exists on no server: it has the mount's statistics at
+// the time of its open().
 //
-// It has an inode number of its own and stands in front of the operations: a request that means it, by that
-// number or by its name in the root, is answered here, any other goes on to them. For those that is a
-// comparison of the number, of the name only in the root, and a call by pointer.
+// The file has an inode number of its own, and stands in front of the operations. A request for it, by that
+// number or by its name in the root, is answered here; any other is passed on. For those this costs a
+// comparison of the number (of the name only in the root), and a call by pointer.
 //
-// The user who mounted sees it, and root where he may see the mount; for everybody else there is no such
-// name. It is in no listing, nobody can make, rename or remove it, and what the server has by its name is out
-// of reach. The kernel asks for the name each time, since its answer depends on who asks.
+// The user who mounted sees the file, and so does root if root may see the mount; for all others the name
+// does not exist. The file is in no listing, and no user can make, rename or remove it. An object of this
+// name on the server is out of reach. The kernel asks for the name each time, because the answer depends on
+// the user who asks.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -23,12 +25,13 @@ namespace nfsrdma::fuse {
 
 class StatisticsFile {
  public:
-  /// fs::Inodes counts from 1.
+  /// Is free, because fs::Inodes counts from 1.
   static constexpr fuse_ino_t kInode = ~fuse_ino_t{0};
   static constexpr std::string_view kName = kStatisticsName;
 
   explicit StatisticsFile(std::function<std::string()> text);
-  /// `behind`, with this in front. Each request's user data is the Mount.
+  /// Returns the operations `behind`, with this file in front of them. The user data of each request is the
+  /// Mount.
   fuse_lowlevel_ops in_front_of(const fuse_lowlevel_ops& behind);
   static bool is_name(fuse_ino_t directory, std::string_view name) {
     return directory == fs::Inodes::kRoot && name == kName;
@@ -52,7 +55,7 @@ class StatisticsFile {
   const gid_t group_;
   fuse_lowlevel_ops behind_{};
   std::unordered_map<std::uint64_t, std::string> open_;
-  /// Counts down: no open file of the operations behind has such a number.
+  /// Counts down, so that no open file of the operations behind has such a number.
   std::uint64_t last_number_ = ~std::uint64_t{0};
 };
 
