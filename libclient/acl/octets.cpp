@@ -26,7 +26,8 @@ Error malformed(const char* what) {
           std::string("this is no list as ") + what + " has it; use setfacl or nfs4_setfacl"};
 }
 
-/// nfsace4; what may be as long as the octets are needs no cap of its own.
+/// nfsace4. `who` needs no bound of its own, because it cannot be longer than the octets that it is decoded
+/// from.
 struct Ace {
   std::uint32_t type = 0, flag = 0, access_mask = 0;
   xdr::String<> who{};

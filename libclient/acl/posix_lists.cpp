@@ -1,4 +1,4 @@
-// What makes a POSIX list whole: the order of its entries, those that must be there, and the mask.
+// Makes a POSIX list complete: the order of its entries, those that must exist, and the mask.
 #include <algorithm>
 #include <cerrno>
 
@@ -33,7 +33,7 @@ Error malformed(std::string why) {
   return {ErrorKind::usage, EINVAL, "acl", "", std::move(why)};
 }
 
-/// What the entries that a mask bounds allow together.
+/// Returns the permissions that the entries which a mask bounds have together.
 std::uint32_t bounded_by_mask(const PosixAcl& list) {
   std::uint32_t out = 0;
   for (const PosixAce& ace : list) {

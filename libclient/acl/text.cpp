@@ -14,12 +14,12 @@ struct Letter {
   char letter;
   std::uint32_t bits;
 };
-/// RFC 8881 6.2.1.1.
+/// ACE types (RFC 8881 6.2.1.1).
 constexpr auto kTypes = std::to_array<Letter>({{'A', 0}, {'D', 1}, {'U', 2}, {'L', 3}});
-/// RFC 8881 6.2.1.4; O is ACE4_INHERITED_ACE (6.4.3.2), which nfs4_getfacl does not show.
+/// ACE flags (RFC 8881 6.2.1.4); O is ACE4_INHERITED_ACE (6.4.3.2), which nfs4_getfacl does not show.
 constexpr auto kFlags = std::to_array<Letter>(
     {{'f', 0x01}, {'d', 0x02}, {'n', 0x04}, {'i', 0x08}, {'S', 0x10}, {'F', 0x20}, {'g', 0x40}, {'O', 0x80}});
-/// RFC 8881 6.2.1.3.
+/// ACE permissions (RFC 8881 6.2.1.3).
 constexpr auto kMask = std::to_array<Letter>({{'r', 0x1},
                                               {'w', 0x2},
                                               {'a', 0x4},
@@ -34,7 +34,8 @@ constexpr auto kMask = std::to_array<Letter>({{'r', 0x1},
                                               {'C', 0x40000},
                                               {'o', 0x80000},
                                               {'y', 0x100000}});
-/// nfs4_setfacl(1): rntcy, watTNcCy, xtcy. "D", which it adds to W for directories, has to be written.
+/// Abbreviations of nfs4_setfacl(1): rntcy, watTNcCy, xtcy. "D", which that program adds to W for
+/// directories, must be given.
 constexpr auto kAliases = std::to_array<Letter>({{'R', 0x120089}, {'W', 0x160196}, {'X', 0x1200a0}});
 
 Error malformed(std::string_view entry, const std::string& why) {
@@ -47,7 +48,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
-/// Calls f(part) for what stands between `separators`; ends where it returns an Error.
+/// Calls f(part) for each part between `separators`, until f returns an Error.
 template <class F>
 Status for_each_part(std::string_view text, std::string_view separators, const F& f) {
   while (!text.empty()) {
@@ -195,7 +196,7 @@ std::optional<std::uint32_t> read_id(bool group, std::string_view text, const Ac
   return names.id(group, std::string(text));
 }
 
-/// "u" and "user" both, for the words of setfacl.
+/// Returns true for a word of setfacl and for its first letter: "user" and "u".
 bool is_word(std::string_view text, std::string_view word) {
   return text == word || (text.size() == 1 && text[0] == word[0]);
 }
@@ -208,7 +209,7 @@ Status read_entry(std::string_view entry, PosixAcls& out, const AclNames& names)
   }
   const bool inherited = is_word(trimmed(words[0]), "default");
   if (inherited) words.erase(words.begin());
-  // "mask:rwx" and "other:rwx" are understood, too.
+  // "mask:rwx" and "other:rwx" are accepted, too.
   if (words.size() == 2) words.insert(words.begin() + 1, std::string_view());
   if (words.size() != 3) return malformed(entry, "write it as user:NAME:rwx, or default:user:NAME:rwx");
   for (std::string_view& word : words) word = trimmed(word);
@@ -249,7 +250,7 @@ Result<Acl> read_posix(std::string_view text, const AclNames& names) {
   return Acl(std::move(out));
 }
 
-/// By the first line that is no comment.
+/// Recognizes the form of a list by the first line that is no comment.
 bool is_nfs4(std::string_view text) {
   while (true) {
     const std::size_t end = std::min(text.find('\n'), text.size());

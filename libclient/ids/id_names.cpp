@@ -40,11 +40,11 @@ std::optional<std::uint32_t> number_of(std::string_view principal) {
   return number;
 }
 
-/// What helpers share with the IdNames, which they may outlive.
+/// State that helpers share with the IdNames. Helpers may outlive the IdNames.
 struct IdNames::State {
   struct Entry {
-    Answer answer;           // the last one
-    async::TimePoint until;  // it need not be asked for again before
+    Answer answer;           // the latest answer
+    async::TimePoint until;  // time before which it is not asked for again
     bool asked = false;      // queued, or with a helper
     async::TimePoint asked_at;
   };
@@ -58,16 +58,17 @@ struct IdNames::State {
   }
   void ask(const Principal& principal);
   void make_room();
-  /// Every helper has been at one name for too long.
+  /// Returns true if every helper has been busy with one name for too long.
   [[nodiscard]] bool is_stuck() const {
     const auto old = now() - limits.patience;
     return running.size() == kMostThreads &&
            std::ranges::all_of(running, [&](auto begun) { return begun < old; });
   }
-  /// When the last of those that are asked for need not be waited for any more; none: there are none such.
+  /// Returns the time until which it is worth waiting for the wanted names, or no value if none of them is
+  /// being asked for or all helpers are stuck.
   [[nodiscard]] std::optional<async::TimePoint> worth_waiting_until(
       const std::vector<Principal>& wanted) const;
-  /// On a helper's thread.
+  /// Runs on a helper's thread, without the mutex.
   Answer find(const Principal& principal);
   std::string local_domain();
   void learned(const Principal& principal, Answer answer);
@@ -78,7 +79,7 @@ struct IdNames::State {
   std::mutex mutex;  // guards everything below
   std::map<Principal, Entry> entries;
   std::deque<Principal> queue;
-  std::list<async::TimePoint> running;  // since when each helper has been at its name
+  std::list<async::TimePoint> running;  // time at which each helper began with its name
   unsigned threads = 0;
   std::list<const async::Wakeup*> waiting;
   std::optional<std::string> domain;
@@ -96,7 +97,7 @@ void IdNames::State::ask(const Principal& principal) {
   queue.push_back(principal);
 }
 
-/// What has aged goes first; then all that nobody is asking for.
+/// Drops answers that have aged, and if that is not enough, all that are not being asked for.
 void IdNames::State::make_room() {
   if (entries.size() < limits.most_known) return;
   const auto current = now();
@@ -173,7 +174,7 @@ void IdNames::help(const std::shared_ptr<State>& state) {
   --state->threads;
 }
 
-/// Woken by helpers while it lives; where no descriptor is left for that, by the clock.
+/// Is woken by helpers while it lives. If no descriptor is left for that, it looks at regular intervals.
 class IdNames::Waiter {
  public:
   Waiter(async::Loop& loop, std::shared_ptr<State> state)
@@ -200,7 +201,7 @@ class IdNames::Waiter {
   }
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
-  /// Until there may be more to know, and not longer than until `when`.
+  /// Waits until there may be more to know, but not longer than until `when`.
   async::Event::Wait until(async::TimePoint when) {
     return more_.wait_until(wakeup_ ? when : std::min(when, loop_.now() + kLookEvery));
   }
@@ -210,7 +211,7 @@ class IdNames::Waiter {
   const std::shared_ptr<State> state_;
   std::optional<async::Wakeup> wakeup_;
   async::Event more_;
-  std::list<const async::Wakeup*>::iterator place_;  // of the wakeup
+  std::list<const async::Wakeup*>::iterator place_;  // position of the wakeup in `waiting`
 };
 
 IdNames::IdNames(Sources sources, Limits limits, std::function<async::TimePoint()> now)
@@ -225,7 +226,8 @@ struct OfProcess {
 
 }  // namespace
 
-/// A child of fork(2) has its own: of the inherited ones a helper, which is not there, may have the lock. Those stay.
+/// A child of fork(2) gets an object of its own. A helper, which does not exist in the child, may have held
+/// the lock of the inherited one. Inherited objects are never freed.
 IdNames& IdNames::system() {
   static std::atomic<OfProcess*> current;
   OfProcess* found = current;
@@ -260,7 +262,7 @@ void IdNames::fill_in(Attributes& attributes) const {
   if (!attributes.gid) attributes.gid = known(Kind::group, attributes.group);
 }
 
-/// Asks for what is wanted and not asked for yet. `state->mutex` is held.
+/// Queues wanted names that are not being asked for yet, and starts helpers. `state->mutex` must be held.
 void IdNames::ask(const std::shared_ptr<State>& state, const std::vector<Principal>& wanted) {
   for (const Principal& principal : wanted) state->ask(principal);
   const std::size_t names = state->running.size() + state->queue.size();
@@ -269,7 +271,7 @@ void IdNames::ask(const std::shared_ptr<State>& state, const std::vector<Princip
     try {
       std::thread(&IdNames::help, state).detach();
     } catch (const std::system_error&) {
-      return;  // no thread to be had: those that there are go on
+      return;  // no thread is left: the existing helpers go on
     }
     ++state->threads;
   }

@@ -1,23 +1,23 @@
 // Numbers of users and groups for the names that a server gives (RFC 8881 5.9).
 //
 //     IdNames& names = IdNames::system();
-//     names.add_wanted(attributes, wanted);                  // nothing where the server tells numbers
+//     names.add_wanted(attributes, wanted);                  // adds nothing if the server gives numbers
 //     if (!wanted.empty()) co_await names.learn(loop, wanted);
-//     uid = names.known(Kind::user, attributes.owner)        // none: it is nobody's
+//     uid = names.known(Kind::user, attributes.owner)        // no value: the name has no number here
 //
-// A number in decimal is its own answer. Anything else is looked up by name, which may take for ever (NSS may
-// ask a directory in the network): helper threads do that, at most kMostThreads at once, and each lives only
-// while there are names to look up. learn() waits for `patience` at most, and not at all where every helper
-// has been at one name for longer than that. What it did not hear of in time counts as unknown for that
-// once; it is not remembered as such, and the answer is used whenever it comes.
+// Rules:
+// - A decimal number is its own answer. Any other text is looked up by name, which may take for ever (NSS may
+//   ask a directory in the network). Helper threads do that, at most kMostThreads at once, and each lives
+//   only while there are names to look up.
+// - learn() waits for `patience` at most, and does not wait at all if every helper has been busy with one
+//   name for longer than that. A name without an answer in time counts as unknown for that call only. This is
+//   not remembered, and the answer is used when it comes.
+// - Answers age: names that exist, names that do not, and look-ups that failed, each after a time of its own.
+//   A number that was found stays in use until the next answer.
+// - The domain of name@domain must be this machine's, in upper or lower case, as with libnfsidmap's nsswitch
+//   method. A name without a domain is looked up as it is.
 //
-// What is known ages: names that are there, those that are not, and look-ups that failed, each after a time
-// of its own. One that is there stays in use until the next answer.
-//
-// Of name@domain the domain must be this machine's, in whatever case, as with libnfsidmap's nsswitch method;
-// a name without a domain is looked up as it is.
-//
-// Thread-safe. Helpers that never come back keep only what they share with it.
+// Thread-safe. A helper that never returns keeps only the state that it shares with the IdNames.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ struct Answer {
 
 class IdNames {
  public:
-  /// Both are called on helper threads, several at the same time.
+  /// The functions run on helper threads, several at the same time.
   struct Sources {
     std::function<Answer(Kind, const std::string& name)> look_up;
     std::function<std::string()> domain;
@@ -64,16 +64,16 @@ class IdNames {
   static constexpr unsigned kMostThreads = 4;
 
   IdNames(Sources sources, Limits limits, std::function<async::TimePoint()> now = &async::Clock::now);
-  /// With this machine's names.
+  /// Returns the object that has this machine's names.
   static IdNames& system();
 
-  /// Without waiting.
+  /// Returns the number if it is known, without waiting.
   [[nodiscard]] std::optional<std::uint32_t> known(Kind kind, const std::string& principal) const;
-  /// Adds those of its owners that learn() would ask for.
+  /// Adds those owners of the object that learn() would ask for.
   void add_wanted(const Attributes& attributes, std::vector<Principal>& wanted) const;
-  /// Ends when they are known as well as they can be for now.
+  /// Ends when the names are known as well as they can be for now.
   async::Task<void> learn(async::Loop& loop, std::vector<Principal> wanted);
-  /// Puts the numbers in that are known and not there yet.
+  /// Fills in the numbers that are missing, as far as they are known.
   void fill_in(Attributes& attributes) const;
 
  private:
@@ -84,7 +84,7 @@ class IdNames {
   const std::shared_ptr<State> state_;
 };
 
-/// "1000", and nothing else.
+/// Returns the value of a decimal number such as "1000", and no value for any other text.
 std::optional<std::uint32_t> number_of(std::string_view principal);
 
 }  // namespace nfsrdma::ids

@@ -14,17 +14,19 @@ namespace {
 
 constexpr async::Clock::duration kPatience = std::chrono::seconds(3);
 constexpr unsigned kMostThreads = 4;
-/// How often whoever has found all places taken tries again: other loops take them, too, and cannot wake this one.
+/// Interval at which a caller that has found all places taken tries again. Other loops take places, too, and
+/// cannot wake this one.
 constexpr async::Clock::duration kTryEvery = std::chrono::milliseconds(20);
 
-/// One of kMostThreads in this process, kept until its look-up ends, also where nobody waits for that any more.
+/// A place among kMostThreads in this process. It is kept until its look-up ends, even if no task waits for
+/// that any more.
 class Place {
  public:
   Place() : number_(++taken_) {}
   ~Place() { --taken_; }
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
-  /// Null: all are taken.
+  /// Returns null if all places are taken.
   static std::shared_ptr<const Place> take() {
     auto place = std::make_shared<const Place>();
     if (place->number_ > kMostThreads) return nullptr;
@@ -62,7 +64,7 @@ async::Task<std::optional<OwnerNames>> owner_names(async::Loop& loop, SetAttribu
     co_await loop.sleep_until(next);
     place = Place::take();
   }
-  // The thread has the work, and the place with it, until it ends.
+  // The thread owns the work, and with it the place, until it ends.
   const std::function<Names()> work = [changes, place] { return look_up(changes); };
   place.reset();
   auto found = co_await async::on_helper<Names>(loop, until, work);

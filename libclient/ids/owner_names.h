@@ -1,4 +1,5 @@
-// Names for numbers: what a server is told of an owner that takes no numbers, as those do with Kerberos (RFC 8881 5.9).
+// Names for numbers: the owner as text, for servers that take no numbers, as is the case with Kerberos (RFC
+// 8881 5.9).
 //
 // Confined to the loop's thread.
 #pragma once
@@ -12,13 +13,14 @@
 
 namespace nfsrdma::ids {
 
-/// name@domain, with this machine's names and its domain.
+/// Texts of the form name@domain, with this machine's names and its domain.
 struct OwnerNames {
   std::optional<std::string> user, group;
 };
 
-/// Of the owner and the group that are to be set. None: there is no name here for one of them, or none in time. A few
-/// are looked up at once, by threads beside the loop; what a name service that hangs keeps counts among them.
+/// Looks up the names of the owner and the group that are to be set. Returns no value if one of them has no
+/// name here, or none in time. A few look-ups run at once, on threads in the background. A look-up that a
+/// hanging name service does not answer keeps its place among them.
 async::Task<std::optional<OwnerNames>> owner_names(async::Loop& loop, SetAttributes changes,
                                                    async::TimePoint deadline);
 

@@ -89,7 +89,7 @@ Answer look_up_system_name(Kind kind, const std::string& name) {
 
 std::optional<std::string> system_name_of(Kind kind, std::uint32_t id) {
   std::string name;
-  // The room is gone behind the call, and the name with it.
+  // The room is freed after the call, so the name is copied.
   const Answer answer = with_room([&](std::span<char> room, std::optional<std::uint32_t>& seen) {
     const auto take = [&](const char* text, std::uint32_t number) {
       name = text;

@@ -1,5 +1,5 @@
-// This machine's users and groups, by the name service switch, and its NFSv4 domain. Each call may take as
-// long as the switch's sources take. Any thread.
+// Looks up this machine's users and groups through the name service switch, and its NFSv4 domain. Each call
+// may take as long as the switch's sources take. May be called on any thread.
 #pragma once
 
 #include <functional>
@@ -13,17 +13,18 @@
 namespace nfsrdma::ids {
 
 Answer look_up_system_name(Kind kind, const std::string& name);
-/// The name of a number; none: it has none here.
+/// Returns the name of a number, or no value if the number has no name here.
 std::optional<std::string> system_name_of(Kind kind, std::uint32_t id);
-/// [General] Domain in idmapd.conf, else the DNS domain of the host's name, else "localdomain".
+/// Returns [General] Domain of /etc/idmapd.conf, else the DNS domain of the host's name, else "localdomain".
 std::string local_nfs_domain();
-/// What that file says, and what *.conf in FILE.d say in its place, by their names' order; "": nothing.
+/// Returns the domain of this file, which the *.conf files in FILE.d override in the order of their names; ""
+/// if none of them has one.
 std::string configured_domain(const std::string& file);
 
-/// `call` is getpwnam_r() or the like: it gets more room while it says ERANGE, up to a limit, and returns an
-/// errno.
+/// Calls `call`, which is getpwnam_r() or the like and returns an errno, with more room while it returns
+/// ERANGE, up to a limit.
 Answer with_room(const std::function<int(std::span<char> room, std::optional<std::uint32_t>& id)>& call);
-/// Of the text of an idmapd.conf; "" if it names none.
+/// Returns the domain that the text of an idmapd.conf names, or "".
 std::string domain_in_idmapd_conf(std::string_view text);
 
 }  // namespace nfsrdma::ids
