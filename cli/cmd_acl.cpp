@@ -30,7 +30,7 @@ AclNames names_of(Owners& owners) {
 
 // ---- get ----
 
-/// As getfacl has it; nfs4_getfacl says the file alone.
+/// Returns the header as getfacl prints it. For an NFSv4 list it has the file alone, as with nfs4_getfacl.
 Result<std::string> header(const Remote& remote, bool posix, Owners& owners, bool follow) {
   std::string out = "# file: " + remote.path + "\n";
   if (!posix) return out;
@@ -75,19 +75,19 @@ Result<std::string> read_all(const std::string& name) {
     if (count < 0) return local_error(errno, "read", name);
     if (count == 0) return out;
     out.append(piece.data(), static_cast<std::size_t>(count));
-    // A part of the entries would be other rights.
+    // A part of the entries would grant other rights.
     if (out.size() > most) return local_error(EFBIG, "read", name);
   }
 }
 
-/// What is to be set as a whole, where the text of POSIX lists leaves something out.
+/// Returns the lists that are to be set, and completes POSIX lists whose text leaves something out.
 Result<Acl> whole(Call& call, const Remote& remote, const Acl& wanted, bool follow) {
   const auto* lists = std::get_if<PosixAcls>(&wanted);
   if (lists == nullptr) return wanted;
   const Result<Acl> now = remote.client->get_acl(remote.path, follow);
   if (!now) return now.error();
   const auto* current = std::get_if<PosixAcls>(&*now);
-  if (current == nullptr) return wanted;  // the other form: setting it says so
+  if (current == nullptr) return wanted;  // the server has the other form, which set_acl() reports
   PosixAcls out = completed(*lists, *current);
   if (call.has("remove-default")) out.inherited.clear();
   return Acl(std::move(out));

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint32_t file_mode = 0666;
 
-/// Creates a file that is not there; gives false if it may not be created and is not there.
+/// Creates a file that does not exist. Returns false if it does not exist and may not be created.
 Result<bool> create_if_missing(Call& call, const Remote& remote, const Status& status) {
   if (status || status.error().errno_value() != ENOENT) return status ? Result<bool>(true) : status.error();
   if (call.has("no-create")) return false;

@@ -1,7 +1,8 @@
 // ls: entries as the server sends them, one line each.
 //
-// Nothing is sorted and no column is fitted to its longest cell, since that would take the whole directory in
-// memory; -R remembers the names of subdirectories that are still to be visited, for each level of the path.
+// Nothing is sorted and no column is fitted to its longest cell, because that would need the whole directory
+// in memory. -R remembers the names of subdirectories that are still to be visited, for each level of the
+// path.
 #include <ctime>
 
 #include "cli/commands.h"
@@ -47,7 +48,7 @@ class Lister {
 };
 
 Status Lister::list(const Remote& remote) {
-  // As ls(1): a link that is named stands for its directory, unless its own facts are asked for.
+  // A link that is named stands for its directory, unless its own attributes are asked for, as with ls(1).
   const bool itself = call_.has("directory");
   const Result<Attributes> attributes = remote.client->stat(remote.path, !itself && !long_);
   if (!attributes) return attributes.error();
@@ -82,7 +83,7 @@ Status Lister::directory(const Remote& remote) {
   if (!status) return status;
   for (const std::string& name : directories) {
     if (!call_.going()) return {};
-    // One that cannot be read does not keep the others from being listed.
+    // A directory that cannot be read does not keep the others from being listed.
     if (Status below = directory(remote.child(name)); !below) call_.failed(below.error());
   }
   return {};
@@ -93,11 +94,11 @@ bool Lister::entry(const Remote& parent, const DirectoryEntry& entry, std::vecto
   if (hidden) return call_.going();
   const Remote child = parent.child(entry.name);
   std::optional<Attributes> attributes = entry.attributes;
-  // A listing tells nothing of an export that wants another security flavour than the directory.
+  // A listing has no attributes of an export that requires another security flavor than the directory.
   if (!attributes && (long_ || json_ || call_.has("recursive"))) {
     if (const Result<Attributes> asked = child.client->stat(child.path, false)) attributes = *asked;
   }
-  // A name that is none, such as "..", would lead back here, and around for ever.
+  // An invalid name such as ".." would lead back here, and the listing would never end.
   const bool leads_down = attributes && attributes->type == FileType::directory && is_plain_name(entry.name);
   if (call_.has("recursive") && leads_down) directories.push_back(entry.name);
   return show(child, entry.name, attributes);

@@ -1,11 +1,11 @@
 // rm, rmdir.
 //
 // rm -r reads a directory in batches: it lists some names, removes them, and lists again from the start,
-// where only what is left shows up. So a level of the tree holds one batch of names, plus the names that
-// could not be removed, which must not be met again. The files of a batch are removed by several threads.
+// where only the remaining names appear. So a level of the tree holds one batch of names, plus the names that
+// could not be removed, which must not be tried again. The files of a batch are removed by several threads.
 //
-// A name that is gone when it is to be removed is well: somebody else was faster. One that is listed again behind that
-// is not: the server lists what it does not find, and would for ever.
+// A name that is gone when it is to be removed is no error: another program was faster. A name that is listed
+// again after that is an error: the server lists an object that it does not find, and would do so for ever.
 #include <cerrno>
 #include <set>
 #include <utility>
@@ -17,18 +17,18 @@ namespace nfsrdma::cli {
 namespace {
 
 constexpr std::size_t batch_size = 256;
-constexpr std::size_t most_failures = 4096;  // of one directory: then there is no use in going on
+constexpr std::size_t most_failures = 4096;  // in one directory, which is given up then
 
 struct Name {
   std::string name;
   FileType type = FileType::unknown;
 };
 
-/// What became of a name.
+/// The outcome of removing a name.
 enum class Became : unsigned char {
   removed,
-  gone,  ///< it was not there any more
-  left,  ///< why has been said
+  gone,  ///< it did not exist any more
+  left,  ///< it could not be removed, and the reason was reported
 };
 
 class Remover {
@@ -43,7 +43,7 @@ class Remover {
   void failed(const Error& error);
 
   Call& call_;
-  std::mutex mutex_;  // of what is said, and of who is left
+  std::mutex mutex_;  // guards the reports, and the names that tree() remembers
 };
 
 void Remover::failed(const Error& error) {
@@ -100,7 +100,7 @@ Became Remover::tree(const Remote& directory) {
       if (name.type == FileType::directory || name.type == FileType::unknown) work_on(name);
     }
   }
-  if (!left.empty() || !call_.going()) return Became::left;  // what is left has been named
+  if (!left.empty() || !call_.going()) return Became::left;  // the names that remain were reported
   return done(directory.client->remove_directory(directory.path));
 }
 
@@ -115,8 +115,8 @@ Status refuse(const Remote& remote, int errno_value, const char* message) {
   return Error(ErrorKind::usage, errno_value, "rm", remote.text(), message);
 }
 
-/// The last name of the path is one that stands for a directory in whose entries it is: nothing can remove
-/// it.
+/// Returns true if the path ends in no name, "." or "..", which nothing can remove as an entry of a
+/// directory.
 bool names_itself(const Remote& remote) {
   const std::string_view name = base_name(remote.path);
   return name.empty() || name == "." || name == "..";

@@ -1,4 +1,4 @@
-// ping, info, exports, df: what is known of a server and of the way to it.
+// ping, info, exports, df: facts about a server and the connection to it.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -17,7 +17,8 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using Clock = std::chrono::steady_clock;
 
-/// What these commands accept beside targets: a bare host, whose root is meant.
+/// Returns the target that an operand stands for. These commands also accept a bare host, whose root is
+/// meant.
 std::string server_target(const std::string& operand) {
   const bool bare = operand.find_first_of("/:") == std::string::npos ||
                     (operand.starts_with('[') && operand.ends_with(']'));
@@ -41,7 +42,7 @@ struct PingTotals {
     ++received;
   }
   [[nodiscard]] double mean() const { return received == 0 ? 0 : sum / static_cast<double>(received); }
-  /// As ping(8): the root of the mean square minus the squared mean.
+  /// Computed as in ping(8): the root of the mean square minus the squared mean.
   [[nodiscard]] double deviation() const {
     if (received == 0) return 0;
     return std::sqrt(std::max(0.0, squares / static_cast<double>(received) - mean() * mean()));
@@ -105,7 +106,7 @@ void ping(Call& call, const Remote& remote, std::optional<std::uint64_t> count, 
     rest_until(*remote.client, next);
     if (interrupt::raised()) break;
     const Result<nanoseconds> time = remote.client->ping();
-    if (!time && time.error().kind() == ErrorKind::cancelled) break;  // not lost: nobody waited for it
+    if (!time && time.error().kind() == ErrorKind::cancelled) break;  // interrupted, and so not lost
     ++totals.sent;
     if (time) {
       totals.add(*time);
@@ -252,7 +253,7 @@ void print_space(Call& call, const Remote& remote, const FilesystemSpace& space)
 
 constexpr std::size_t path_width = 40;
 
-/// As its mount service says, for NFSv3 and v2.
+/// Lists the exports that the server's mount service reports, for NFSv3 and v2.
 Status list_mount_exports(Call& call, const Target& target) {
   const Result<std::vector<Export>> exports = list_exports(target, interrupt::fd());
   if (!exports) return exports.error();
@@ -289,7 +290,7 @@ Status list_who_mounts(Call& call, const Target& target) {
   return {};
 }
 
-/// As a client of NFSv4 sees them.
+/// Lists the exports as a client of NFSv4 sees them.
 Status list_nfs4_exports(Call& call, Target target) {
   target.options.version = 4;
   const Result<Remote> remote = call.servers.at(target);
@@ -308,7 +309,7 @@ Status list_nfs4_exports(Call& call, Target target) {
   return {};
 }
 
-/// Reads a sparse file at its first hole, since the answer shows what the server does with READ_PLUS.
+/// Reads a sparse file at its first hole, because the answer shows what the server does with READ_PLUS.
 void read_a_hole(const Remote& remote) {
   const Result<Attributes> attributes = remote.client->stat(remote.path);
   if (!attributes || attributes->type != FileType::regular) return;
@@ -376,7 +377,8 @@ void run_exports(Call& call) {
     const Status mounts = version == 4 ? Status() : list_mount_exports(call, *target);
     if (!call.going()) return;
     const Status nfs4 = version != 0 && version != 4 ? Status() : list_nfs4_exports(call, *target);
-    // A server has the one service, or the other, or both.
+    // A server may have only one of the two services. Unless a version was given, an error counts only if
+    // both fail.
     const bool none = version != 0 || (!mounts && !nfs4);
     for (const Status& one : {mounts, nfs4}) {
       if (one) continue;

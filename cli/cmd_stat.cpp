@@ -1,4 +1,4 @@
-// stat: all that the server tells of a file.
+// stat: all attributes of a file that the server gives.
 #include "cli/commands.h"
 #include "cli/format.h"
 #include "cli/json.h"

@@ -1,4 +1,4 @@
-// cat, get, put: what is moved where, under which name and with which attributes. transfer.h moves it.
+// cat, get, put: which data is moved where, under which name and with which attributes. transfer.h moves it.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ Moved shown_by(Progress& progress) {
   return [&progress](std::uint64_t bytes) { progress.update(bytes); };
 }
 
-/// What is printed at the end with --json.
+/// Prints the summary of --json.
 void summarize(Call& call, const std::string& from, const std::string& to, std::uint64_t bytes,
                Clock::time_point start) {
   if (!call.json()) return;
@@ -53,7 +53,8 @@ void summarize(Call& call, const std::string& from, const std::string& to, std::
   call.out.line(object.str());
 }
 
-/// To standard output. What fails there is for main() to report, for a closed pipe has its own way to end.
+/// Copies to standard output. main() reports errors of standard output, because a closed pipe ends the
+/// program in its own way.
 Status copy_to_stdout(Call& call, const Remote& remote, Progress& progress) {
   if (!call.out.flush()) return {};
   Result<RemoteSource> source = open_remote(remote);
@@ -72,7 +73,7 @@ Status copy_to_stdout(Call& call, const Remote& remote, Progress& progress) {
   return {};
 }
 
-/// Where a download goes.
+/// The local end of a download.
 struct Destination {
   std::string path;
   bool stream = false;                     ///< a device or a FIFO: written as it is
@@ -144,7 +145,7 @@ Status get(Call& call, const Remote& remote, const std::string& local) {
   return {};
 }
 
-/// What an upload reads.
+/// The local end of an upload.
 struct Local {
   Descriptor fd;
   std::string name;
@@ -166,7 +167,7 @@ Result<Local> open_local(const std::string& path) {
   return local;
 }
 
-/// Everything up to the rename: the bytes, stable, and with -p what goes with them.
+/// Does everything up to the rename: writes the bytes, makes them stable, and with -p sets the attributes.
 Result<std::uint64_t> fill(Upload& upload, const Local& local, bool preserve, Progress& progress) {
   Source source(local.fd.get(), local.regular, preserve);
   const Result<std::uint64_t> bytes = upload.run(source, local.name, shown_by(progress));

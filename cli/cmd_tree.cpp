@@ -16,8 +16,8 @@ Error refused(const char* command, const Remote& remote, int errno_value, const 
   return {ErrorKind::usage, errno_value, command, remote.text(), message};
 }
 
-/// The directory, and first those above it that are missing. Those above get write and search for their owner
-/// (POSIX mkdir -p), or nothing could be created in them.
+/// Makes the directory, after the missing directories above it. Those above get write and search permission
+/// for their owner (POSIX mkdir -p), because otherwise nothing could be created in them.
 Status make_with_parents(const Remote& remote, std::uint32_t mode) {
   std::vector<Remote> missing = {remote};
   while (true) {
@@ -38,7 +38,8 @@ Status make_with_parents(const Remote& remote, std::uint32_t mode) {
   }
 }
 
-/// Several sources and one target, which may be a directory: `act(source, target)` for each.
+/// Calls `act(source, target)` for each of several sources. The last operand is the target, which may be a
+/// directory.
 template <class Resolve, class Act>
 void into_target(Call& call, Resolve resolve, Act act) {
   const std::vector<std::string>& operands = call.arguments.operands;
@@ -64,7 +65,7 @@ void into_target(Call& call, Resolve resolve, Act act) {
   }
 }
 
-/// Makes way for a hard link. True: the file has that name already, which is all that was wanted.
+/// Makes way for a hard link. Returns true if the file has that name already, so that nothing is left to do.
 Result<bool> make_way(const std::string& existing, const Remote& target) {
   const Result<Attributes> there = target.client->stat(target.path, false);
   const Result<Attributes> wanted = target.client->stat(existing, false);
@@ -74,13 +75,13 @@ Result<bool> make_way(const std::string& existing, const Remote& target) {
     if (Status removed = target.client->remove_file(target.path); !removed) return removed.error();
     return false;
   }
-  // To remove it would be to remove the file.
+  // Removing this name would remove the file itself.
   if (wanted->links < 2 || existing == target.path)
     return refused("ln", target, EEXIST, "is the file that is to be linked");
   return true;
 }
 
-/// The path of a source that must be on the target's server.
+/// Returns the path of a source, which must be on the target's server.
 Result<std::string> same_server(Call& call, const std::string& operand, const Remote& target) {
   Result<Remote> source = call.servers.at(operand);
   if (!source) return source.error();
@@ -144,7 +145,8 @@ void run_ln(Call& call) {
   into_target(
       call,
       [&](const std::string& operand, const Remote& target) {
-        // The text of a symbolic link is taken as it is: it is a path of whoever follows it, not a target.
+        // The text of a symbolic link is taken as given: it is a path for the program that follows it, not a
+        // target.
         return symbolic ? Result<std::string>(operand) : same_server(call, operand, target);
       },
       [&](const std::string& source, const Remote& target) -> Status {

@@ -1,5 +1,5 @@
-// find, du, sum: what is in trees, by several threads. Lines come as they are found: in the server's order within a
-// directory, and in none between directories.
+// find, du, sum: walk trees with several threads. Lines are written as they are found: in the server's order
+// within a directory, and in no order between directories.
 #include <fnmatch.h>
 
 #include <cerrno>
@@ -80,12 +80,12 @@ class Finder {
 
 // ---- du ----
 
-/// A directory and all that is below it.
+/// The space that a directory and everything below it takes.
 class Usage {
  public:
   Usage(std::shared_ptr<Usage> above, std::function<void(std::uint64_t)> done)
       : above_(std::move(above)), done_(std::move(done)) {}
-  /// Nothing is in work below it any more.
+  /// Runs when no task works below the directory any more.
   ~Usage() {
     done_(bytes_);
     if (above_) above_->add(bytes_);

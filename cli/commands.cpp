@@ -1,4 +1,4 @@
-// The table of the commands: what each is called, takes and does. What a command says of its failures.
+// The table of the commands, and how a command reports its failures.
 #include "cli/commands.h"
 
 #include <array>
@@ -129,7 +129,7 @@ std::span<const Command> all_commands() {
 
 void Call::failed(const Error& error) {
   if (error.kind() != ErrorKind::cancelled || !interrupt::raised()) say(error.text());
-  // A usage error that names no peer is about the command line itself: a target that is none.
+  // A usage error that names no peer concerns the command line itself, such as a malformed target.
   if (error.kind() == ErrorKind::usage && error.peer().empty()) status = exit_usage;
   if (status == 0) status = exit_failed;
 }

@@ -1,4 +1,4 @@
-// The commands, and what each of them is given.
+// The commands, and the Call that each of them gets.
 //
 // A command reports a failure with Call::failed() and goes on with its next target.
 #pragma once
@@ -22,16 +22,16 @@ struct Call {
   Servers& servers;
   Output& out;
   int status = 0;
-  bool interruption_is_an_end = false;  ///< a signal is how it normally ends (ping): it keeps its exit status
+  bool interruption_is_an_end = false;  ///< a signal is the normal end (ping) and keeps the exit status
 
   [[nodiscard]] bool has(const std::string& name) const { return arguments.has(name); }
   [[nodiscard]] bool json() const { return has("json"); }
-  /// Whether there is a use in going on.
+  /// Returns false if the command should stop: after a signal, or when standard output has failed.
   [[nodiscard]] bool going() const { return !interrupt::raised() && out.error() == 0; }
 
-  /// Says what failed, unless the user stopped it, and sets the exit status.
+  /// Reports what failed, unless the user stopped it, and sets the exit status.
   void failed(const Error& error);
-  /// The command line is wrong: `message` is one sentence without its next step.
+  /// Reports a wrong command line. `message` is one sentence without a next step.
   void misused(const std::string& message);
 
   /// Calls `act` for each operand from `first` on, and reports what it returns.
@@ -45,10 +45,11 @@ struct Call {
   }
 };
 
-/// In the order in which --help shows them.
+/// Returns the commands in the order in which --help shows them.
 std::span<const Command> all_commands();
 
-/// The umask, which the server does not apply. main() asks first, before there are further threads.
+/// Returns the umask, which the server does not apply. main() calls this first, before there are further
+/// threads.
 std::uint32_t creation_mask();
 
 // cmd_server.cpp

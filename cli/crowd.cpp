@@ -7,7 +7,7 @@
 namespace nfsrdma::cli {
 namespace {
 
-/// While one thread waits for its requests others write what theirs have brought.
+/// While one thread waits for its requests, others write the data that theirs have returned.
 constexpr std::size_t threads = 6;
 
 }  // namespace
@@ -30,7 +30,7 @@ void Crowd::work() {
     ++working_;
     lock.unlock();
     task();
-    task = nullptr;  // what it held on to goes before others hear that it is done
+    task = nullptr;  // destroys what the task holds before other threads see that it is done
     lock.lock();
     --working_;
     if (tasks_.empty() && working_ == 0) changed_.notify_all();
@@ -48,7 +48,7 @@ bool Crowd::add_thread(std::vector<std::jthread>& others) {
 
 void Crowd::run() {
   std::vector<std::jthread> others;
-  // Where no more of them are to be had fewer do it, too.
+  // If no more threads can be had, fewer do the work.
   for (bool more = true; more && others.size() + 1 < threads;) more = add_thread(others);
   work();
 }

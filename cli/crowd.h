@@ -1,10 +1,10 @@
-// Trees, worked on by several threads at once: what commands on whole trees have in common.
+// Trees, worked on by several threads at once: the part that commands on whole trees share.
 //
-// A Crowd has tasks, which may add further ones. Those that were added last are done first, so that a tree is walked
-// into its depth and what is remembered of it stays small. A Tree is what the tasks of one command tell: errors,
-// lines of output and progress, one at a time.
+// A Crowd runs tasks, which may add further ones. The tasks that were added last run first, so that a tree is
+// walked depth first and little of it has to be remembered. A Tree takes the reports of the tasks of one
+// command, one at a time: errors, lines of output and progress.
 //
-// Thread-safety: all of it, unless said otherwise.
+// Thread-safety: every function, unless its comment says otherwise.
 #pragma once
 
 #include <condition_variable>
@@ -24,12 +24,12 @@ class Crowd {
  public:
   using Task = std::function<void()>;
   void add(Task task);
-  /// Ends when there is no task any more; this thread works, too.
+  /// Ends when no task is left. The calling thread works, too.
   void run();
 
  private:
   void work();
-  /// False: the process has as many as it may have.
+  /// Returns false if the process may have no more threads.
   bool add_thread(std::vector<std::jthread>& others);
 
   std::mutex mutex_;
@@ -49,7 +49,7 @@ class Tree {
 
   [[nodiscard]] bool going() const { return call_.going(); }
   void failed(const Error& error);
-  /// False: there is no use in going on.
+  /// Returns false if writing has failed, and the command should stop.
   bool line(const std::string& text);
   void moved(std::uint64_t bytes);
   /// Returns a function that is called with the bytes that one transfer has moved so far, for the sum of all.
@@ -60,13 +60,16 @@ class Tree {
     const std::lock_guard lock(mutex_);
     ++files_;
   }
-  /// All entries with their attributes. Those that are none, or have none, have been reported.
+  /// Returns all entries with their attributes. Entries without a valid name or without attributes are
+  /// reported and left out.
   Result<std::vector<TreeEntry>> list(const Remote& directory);
 
-  /// Does on the server what has to be done after an interruption as well: a directory gets its mode and times, now that
-  /// all is in it; a temporary file is removed. After an interruption calls fail, so that this is left to settle().
+  /// Does work on the server that must be done after an interruption as well: a directory gets its mode and
+  /// times when it is complete, or a temporary file is removed. Calls fail after an interruption, so the work
+  /// is left to settle() then.
   void complete(std::function<Status()> act);
-  /// Main thread, when no task runs any more: what complete() has left, within an interrupt::Grace.
+  /// Does the work that complete() has left, within an interrupt::Grace. For the main thread, when no task
+  /// runs any more.
   void settle();
 
  private:
@@ -74,7 +77,7 @@ class Tree {
   Call& call_;
   Progress& progress_;
   std::uint64_t bytes_ = 0, files_ = 0;
-  std::vector<std::function<Status()>> left_;  // below first: the mode of a directory may close the way
+  std::vector<std::function<Status()>> left_;  // deepest first: a directory's mode may bar the way
 };
 
 // ---- small files, which go together ----
@@ -84,7 +87,8 @@ inline constexpr std::uint64_t small_file = 64U << 10;
 inline constexpr std::size_t most_together = 128;
 inline constexpr std::uint64_t most_bytes_together = 1U << 20;
 
-/// Calls `take(part)` for parts of `files`, each as many as go together. `size(one)` is what one needs.
+/// Calls `take(part)` for parts of `files`, each with as many as are sent together. `size(one)` is the room
+/// that a file needs.
 template <class T, class Size, class Take>
 void in_parts(std::vector<T> files, Size size, Take take) {
   std::vector<T> part;
@@ -106,7 +110,8 @@ void in_parts(std::vector<T> files, Size size, Take take) {
 /// Data of several files in one piece of memory.
 class Rooms {
  public:
-  /// `size`: of each; at least one byte each, so that a file that is not empty any more shows.
+  /// `sizes` are those of the files. Each file gets at least one byte, so that an empty file that has grown
+  /// shows.
   explicit Rooms(const std::vector<std::uint64_t>& sizes);
   [[nodiscard]] std::span<std::byte> operator[](std::size_t index) { return rooms_[index]; }
 

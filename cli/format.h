@@ -1,4 +1,4 @@
-// Facts as people read them: sizes, rates, times, modes, names. Pure functions; no locale, no I/O.
+// Formats facts for people: sizes, rates, times, modes, names. Pure functions; no locale, no I/O.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@ std::string clock_time(std::chrono::seconds time);
 /// "-rwxr-sr-x": the type and permissions as ls -l.
 std::string mode_string(FileType type, std::uint32_t mode);
 
-/// "0644": what JSON and stat give.
+/// "0644", as in JSON and in the output of stat.
 std::string octal_mode(std::uint32_t mode);
 
 /// "regular", "directory", …
@@ -37,12 +37,12 @@ std::string full_time(const Time& time);
 /// Seconds with nine decimals, which is a JSON number too.
 std::string decimal_time(const Time& time);
 
-/// A name as a terminal may have it, as ls(1) shows it there: what is no text becomes '?', so that a name cannot move the
-/// cursor. For messages there is one_line(), which tells what stood there.
+/// A name as ls(1) shows it on a terminal: bytes that are no text become '?', so that a name cannot move the
+/// cursor. Messages use one_line(), which shows what the bytes were.
 std::string printable(std::string_view name);
 
-/// "3a6e…  name", as sha256sum(1): where the name has a backslash or an end of a line these are escaped, and a backslash
-/// in front says so.
+/// "3a6e...  name", as sha256sum(1). If the name has a backslash or a line end, these are escaped, and a
+/// backslash in front of the line says so.
 std::string checksum_line(std::string_view sum, std::string_view name);
 
 std::string left(std::string text, std::size_t width);

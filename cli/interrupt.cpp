@@ -59,8 +59,8 @@ bool is_ignored(int number) {
 void install() {
   event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (event < 0) std::abort();  // no descriptors at the very start: nothing can work
-  // SIGINT is taken also where it is ignored, as a shell has it for the jobs that a script starts with '&':
-  // an explicit kill -INT shall end those like any other. nohup's SIGHUP stays ignored.
+  // SIGINT is handled even if it is ignored, as a shell arranges for the jobs that a script starts with '&':
+  // an explicit kill -INT must end those like any other. A SIGHUP that nohup ignores stays ignored.
   handle(SIGINT, on_signal);
   handle(SIGTERM, on_signal);
   if (!is_ignored(SIGHUP)) handle(SIGHUP, on_signal);

@@ -1,8 +1,9 @@
 // Signals that end the program: SIGINT, SIGTERM, SIGHUP.
 //
-// The first one is noted and makes fd() readable, which ends blocking calls of the library (client.h,
-// "Interruption"); loops look at raised(). What was begun is then cleaned up under a Grace. A second signal,
-// or the end of the grace, exits at once. SIGHUP stays ignored where it was (nohup).
+// The first signal is noted and makes fd() readable, which ends blocking calls of the library (client.h,
+// "Interruption"). Loops look at raised(). Work that was begun is then cleaned up under a Grace. A second
+// signal, or the end of the grace, exits at once. SIGHUP stays ignored if it was ignored at the start
+// (nohup).
 //
 // Thread-safety: raised() and exit_status() from anywhere, the rest from the main thread.
 #pragma once
@@ -14,7 +15,7 @@ int fd();
 bool raised();
 /// 128 + the signal, as a shell reports it.
 int exit_status();
-/// Whether a write to a pipe without readers shall kill quietly, as it does other filters.
+/// Returns true if a write to a pipe without readers must end the program quietly, as it ends other filters.
 bool sigpipe_was_default();
 /// Ends the process the way SIGPIPE does.
 void die_of_sigpipe();

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view replacement = "\xef\xbf\xbd";  // U+FFFD
 
-/// The length of the well-formed sequence at `at`, 0 where there is none.
+/// Returns the length of the well-formed UTF-8 sequence at `at`, or 0 if there is none.
 std::size_t sequence_length(std::string_view bytes, std::size_t at) {
   return nfsrdma::one_line_parts::first_utf8(bytes.substr(at)).length;
 }

@@ -1,4 +1,4 @@
-// JSON out: one object at a time, as text (RFC 8259).
+// Writes JSON: one object at a time, as text (RFC 8259).
 //
 // A name on NFS is any bytes without '/' and NUL. Bytes that are no UTF-8 become U+FFFD in the text, and a
 // second member "<key>_hex" then gives the exact bytes.
@@ -20,7 +20,7 @@ std::string quoted(std::string_view bytes);
 /// An object under construction. Members come out in the order of the calls.
 class Object {
  public:
-  /// Text, with "<key>_hex" beside it where it is not UTF-8.
+  /// Adds text, and "<key>_hex" as well if the text is not UTF-8.
   Object& text(std::string_view key, std::string_view value);
   template <std::integral T>
     requires(!std::same_as<T, bool>)

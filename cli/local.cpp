@@ -28,7 +28,7 @@ bool is_null_device(int fd) {
   return fstat(fd, &facts) == 0 && S_ISCHR(facts.st_mode) && facts.st_rdev == makedev(1, 3);
 }
 
-/// Whether a call that failed shall be tried again.
+/// Returns true if a call that failed must be tried again.
 bool again(const StopFlag& stop) {
   return errno == EINTR && !stop;
 }
@@ -38,7 +38,7 @@ bool all_zero(std::span<const std::byte> data) {
   return std::memcmp(data.data(), data.data() + 1, data.size() - 1) == 0;
 }
 
-/// Where a symbolic link leads whose file is not there.
+/// Returns the path that a symbolic link leads to, for a link whose file does not exist.
 std::string followed(std::string path) {
   constexpr int most = 40;  // as Linux's path walk
   std::array<char, PATH_MAX> text{};
@@ -116,7 +116,7 @@ int FileSink::run(Chunk& chunk, const StopFlag& stop) {
   pending_ += chunk.length;
   if (pending_ >= flush_step) {
     const std::uint64_t end = chunk.offset + chunk.length;
-    // Only a hint: what fails here fails again, and is reported, in fsync.
+    // The call is only a hint: an error here occurs again, and is reported, in fsync.
     sync_file_range(fd_, static_cast<off_t>(flush_from_), static_cast<off_t>(end - flush_from_),
                     SYNC_FILE_RANGE_WRITE);
     flush_from_ = end;
@@ -130,7 +130,7 @@ bool Source::find_data(int& fault) {
   const off_t data = lseek(fd_, static_cast<off_t>(position_), SEEK_DATA);
   if (data < 0 && errno == ENXIO) return false;  // a hole up to the end, or past it
   const off_t end = data < 0 ? -1 : lseek(fd_, data, SEEK_HOLE);
-  if (end < 0 && errno == EINVAL) {  // the file system has no such notion: all of it is data
+  if (end < 0 && errno == EINVAL) {  // the file system reports no holes: all of the file is data
     dense_tail_ = true;
     return true;
   }
@@ -158,7 +158,7 @@ int Source::run(Chunk& chunk, const StopFlag& stop) {
     if (count < 0 && again(stop)) continue;
     if (count < 0) return errno;
     if (count == 0) {
-      // The file ends here, also where SEEK_HOLE has promised more: it has been truncated meanwhile.
+      // The file ends here, even if SEEK_HOLE has promised more, because it was truncated meanwhile.
       ended_ = true;
       break;
     }
@@ -169,7 +169,7 @@ int Source::run(Chunk& chunk, const StopFlag& stop) {
 }
 
 std::uint32_t creation_mask() {
-  // Reading it means setting it.
+  // The umask can be read only by setting it.
   static const std::uint32_t mask = [] {
     const mode_t current = umask(0);
     umask(current);
@@ -186,7 +186,7 @@ std::string temporary_template(std::string_view name, std::size_t limit) {
 Result<TemporaryFile> TemporaryFile::create(const std::string& path) {
   TemporaryFile out;
   std::array<char, PATH_MAX> real{};
-  // Renaming over a link would replace the link, not what it stands for.
+  // A rename to a symbolic link would replace the link, not the file that it leads to.
   out.path_ = realpath(path.c_str(), real.data()) != nullptr ? real.data() : followed(path);
   const std::string_view directory = directory_name(out.path_);
   std::string name = join(directory, temporary_template(base_name(out.path_)));

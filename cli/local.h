@@ -1,7 +1,7 @@
 // Local files as ends of a transfer: sinks for get and cat, sources for put.
 //
-// A download to a regular file goes to a temporary name beside it, which becomes the real one at the end or
-// disappears. Devices, FIFOs and standard output are written as they are.
+// A download to a regular file gets a temporary name in the same directory, which becomes the real one at the
+// end or disappears. Devices, FIFOs and standard output are written in place.
 #pragma once
 
 #include <sys/stat.h>
@@ -17,7 +17,7 @@
 
 namespace nfsrdma::cli {
 
-/// Closes on scope exit; -1 is none. `borrowed` descriptors (stdin, stdout) stay open.
+/// Closes a descriptor on scope exit; -1 stands for none. `borrowed` descriptors (stdin, stdout) stay open.
 class Descriptor {
  public:
   explicit Descriptor(int fd = -1, bool borrowed = false) : fd_(fd), borrowed_(borrowed) {}
@@ -29,7 +29,7 @@ class Descriptor {
   }
   ~Descriptor();
   [[nodiscard]] int get() const { return fd_; }
-  /// Closes it and gives the errno, 0 for none.
+  /// Closes the descriptor. Returns 0 or an errno.
   int close();
 
  private:
@@ -64,7 +64,7 @@ class FileSink : public LocalEnd {
   std::uint64_t flush_from_ = 0, pending_ = 0;
 };
 
-/// Fills chunks from a descriptor. `sparse`: skip what the file system says is a hole (SEEK_DATA).
+/// Fills chunks from a descriptor. With `sparse` it skips holes that the file system reports (SEEK_DATA).
 class Source : public LocalEnd {
  public:
   Source(int fd, bool regular, bool sparse) : fd_(fd), regular_(regular), sparse_(sparse) {}
@@ -81,7 +81,7 @@ class Source : public LocalEnd {
   std::uint64_t position_ = 0, data_end_ = 0;
 };
 
-/// What a finished download gets.
+/// The attributes that a finished download gets.
 struct Finished {
   std::uint64_t size = 0;
   std::uint32_t mode = 0;       ///< permissions, where `exact` is not given
@@ -91,7 +91,8 @@ struct Finished {
 /// A regular file under a temporary name, which only its owner can use. Unlinked on scope exit unless commit() succeeded.
 class TemporaryFile {
  public:
-  /// Beside `path`, which may be there already. Follows `path` if it is a symbolic link to something.
+  /// Creates the file in the directory of `path`, which may exist already. Follows `path` if it is a symbolic
+  /// link.
   static Result<TemporaryFile> create(const std::string& path);
   TemporaryFile(TemporaryFile&& other) noexcept
       : path_(std::move(other.path_)), name_(std::exchange(other.name_, {})), fd_(std::move(other.fd_)) {}
@@ -99,7 +100,7 @@ class TemporaryFile {
   ~TemporaryFile();
 
   [[nodiscard]] int fd() const { return fd_.get(); }
-  /// Size, owner, mode and times; fsync; rename.
+  /// Sets size, owner, mode and times, calls fsync, and renames the file to its real name.
   Status commit(const Finished& finished);
 
  private:
@@ -108,8 +109,8 @@ class TemporaryFile {
   Descriptor fd_;
 };
 
-/// ".name.nfsrdma-XXXXXX" within `limit` bytes: what a temporary of `name` is called, before its Xs are
-/// filled.
+/// Returns ".name.nfsrdma-XXXXXX" within `limit` bytes: the name of a temporary file for `name`, before its
+/// Xs are filled.
 std::string temporary_template(std::string_view name, std::size_t limit = 255);
 
 }  // namespace nfsrdma::cli

@@ -14,7 +14,7 @@ namespace {
 constexpr int as_directory = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 constexpr int most_tries = 100;  // of temporary names
 
-/// Another one each time; somebody may have it all the same.
+/// Returns another name each time, which may be in use nevertheless.
 std::string temporary_beside(const std::string& name) {
   static std::atomic<unsigned> last;
   return temporary_template(name).substr(0, 240) + std::to_string(::getpid()) + std::to_string(++last);
@@ -36,7 +36,7 @@ Result<LocalDirectory::Ref> LocalDirectory::open_in(const Ref& above, const std:
 
 Result<LocalDirectory::Ref> LocalDirectory::make_in(const Ref& above, const std::string& name,
                                                     const Attributes& traits, bool exact) {
-  // Its owner's to write in until all is there.
+  // Only its owner may use the directory until it is complete.
   const bool made = ::mkdirat(above->fd(), name.c_str(), 0700) == 0;
   if (!made && errno != EEXIST) return local_error(errno, "mkdir", above->path(name));
   Result<Ref> out = open_in(above, name);
@@ -51,7 +51,7 @@ Result<LocalDirectory::Ref> LocalDirectory::make_in(const Ref& above, const std:
 }
 
 LocalDirectory::~LocalDirectory() {
-  // As far as it goes: the tree is there.
+  // Errors are ignored, because the tree itself is complete.
   if (mode_) (void)::fchmod(fd_.get(), *mode_);
   if (!exact_) return;
   // A directory that was there may let in users whom its new owner would not.
@@ -87,7 +87,7 @@ Status LocalDirectory::finish(New& file, const Attributes& traits, bool exact) {
   if (exact) {
     fault = apply_traits(file.fd.get(), traits_of(traits));
   } else if (file.kept_mode && ::fchmod(file.fd.get(), *file.kept_mode) != 0) {
-    fault = errno;  // the umask had cut it
+    fault = errno;  // the mode is set because the umask has cut it
   }
   if (const int closing = file.fd.close(); fault == 0) fault = closing;
   if (fault == 0 && file.temporary != file.name &&

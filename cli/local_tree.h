@@ -1,5 +1,5 @@
-// A tree on this machine, while it is made or read: directories by descriptors, so that nothing leads out of it, neither a
-// symbolic link nor a name that a server gives.
+// A tree on this machine, while it is made or read. Directories are used by descriptors, so that nothing
+// leads out of the tree, neither a symbolic link nor a name that a server gives.
 //
 // Thread-safety: a LocalDirectory is shared by the tasks that work in it.
 #pragma once
@@ -17,12 +17,13 @@ class LocalDirectory {
  public:
   using Ref = std::shared_ptr<LocalDirectory>;
 
-  /// `path`: a directory that is there, links followed: what the user named.
+  /// Opens an existing directory that the user has named. Symbolic links are followed.
   static Result<Ref> open(const std::string& path);
-  /// The directory `name` in `above`; no link is followed.
+  /// Opens the directory `name` in `above`. A symbolic link is not followed.
   static Result<Ref> open_in(const Ref& above, const std::string& name);
-  /// Makes the directory if it does not exist. With the last reference to it, it gets the mode of `traits`. `exact`: also
-  /// if it existed, and with owner, group and times.
+  /// Makes the directory if it does not exist. When the last reference is dropped, a new directory gets the
+  /// mode of `traits`. With `exact` an existing one gets the mode as well, and both get owner, group and
+  /// times.
   static Result<Ref> make_in(const Ref& above, const std::string& name, const Attributes& traits, bool exact);
   ~LocalDirectory();
   LocalDirectory(const LocalDirectory&) = delete;
@@ -32,17 +33,18 @@ class LocalDirectory {
   [[nodiscard]] std::string path(const std::string& name) const { return path_ + "/" + name; }
   [[nodiscard]] const std::string& path() const { return path_; }
 
-  /// A file to write. What is there under this name is replaced by finish(), and stays where that is not called.
+  /// A file to write. finish() replaces a file that exists under this name. If finish() is not called, that
+  /// file stays.
   struct New {
     Descriptor fd;
-    std::string name, temporary;             ///< the same where nothing was there
+    std::string name, temporary;             ///< equal if no file existed
     std::optional<std::uint32_t> kept_mode;  ///< permissions of a regular file that is replaced
   };
   Result<New> create(const std::string& name, std::uint32_t mode);
-  /// `exact`: owner, mode and times as in `traits`; only its owner could use the file until then.
+  /// With `exact` the file gets owner, mode and times of `traits`. Until then only its owner can use it.
   Status finish(New& file, const Attributes& traits, bool exact);
   void discard(New& file);
-  /// What is there stays where this fails.
+  /// Makes a symbolic link. If this fails, a file that exists under this name stays.
   Status symlink(const std::string& text, const std::string& name);
 
  private:
@@ -51,7 +53,7 @@ class LocalDirectory {
 
   Descriptor fd_;
   const std::string path_;  // for messages
-  const Ref above_;         // finished behind this one
+  const Ref above_;         // is finished after this one
   std::optional<std::uint32_t> mode_;
   std::optional<Traits> exact_;
 };

@@ -1,7 +1,8 @@
 // nfsrdma-cli: files on an NFS server over RDMA, one command at a time.
 //
-// main() looks the command up in their table (commands.cpp), reads its arguments, runs it, and turns what happened into
-// an exit status: 0, 1 (an operation failed), 2 (usage), 128 + signal. The library's sessions end before it returns.
+// main() looks the command up in the table (commands.cpp), reads its arguments, runs it, and turns the
+// outcome into an exit status: 0, 1 (an operation failed), 2 (usage), 128 + signal. The library's sessions
+// end before main() returns.
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,7 +32,7 @@ int usage_error(const std::string& text) {
   return exit_usage;
 }
 
-/// The last of the output, and what became of it.
+/// Writes the rest of the output, and returns the exit status.
 int finish_output(Output& out, int status) {
   out.flush();
   if (out.error() == 0 || interrupt::raised()) return status;
@@ -82,7 +83,8 @@ int dispatch(std::span<char*> words) {
 int main(int argc, char** argv) {
   namespace cli = nfsrdma::cli;
   cli::interrupt::install();
-  // While there is one thread: whatever another one created meanwhile would get no umask.
+  // The umask is read while there is one thread: a file that another thread created meanwhile would not get
+  // it.
   (void)cli::creation_mask();
   const std::span words(argv, static_cast<std::size_t>(argc));
   const int status = cli::dispatch(words.empty() ? words : words.subspan(1));

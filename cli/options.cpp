@@ -42,13 +42,14 @@ po::options_description description(const Command& command) {
   return out;
 }
 
-/// "-x", "-rw,o+r": a mode, where an option may not be meant.
+/// Returns true for a word such as "-x" or "-rw,o+r", which is a mode and no option.
 bool looks_like_mode(const std::string& word) {
   return word.size() > 1 && word[0] == '-' &&
          word.find_first_not_of("rwxXstugoa+-=,", 1) == std::string::npos && word[1] != '-' && word != "-o";
 }
 
-/// Takes a first operand that begins with '-' out of the words, for Program_options would call it an option.
+/// Takes a first operand that begins with '-' out of the words, because Program_options would call it an
+/// option.
 std::optional<std::string> take_mode(std::vector<std::string>& words) {
   const auto end = std::ranges::find(words, "--");
   const auto found = std::find_if(words.begin(), end, looks_like_mode);
@@ -72,7 +73,8 @@ void store(const po::parsed_options& parsed, Arguments& out) {
 Status read_words(const Command& command, const std::vector<std::string>& words, Arguments& out) {
   try {
     const po::options_description described = description(command);
-    // Without guessing: "--rec" in a script must not change its meaning when an option is added.
+    // Abbreviations are not accepted: "--rec" in a script must not change its meaning when an option is
+    // added.
     const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
     store(po::command_line_parser(words).options(described).style(style).run(), out);
   } catch (const po::error& fault) {

@@ -1,7 +1,7 @@
 // The command line: what a command takes, and what was given.
 //
-// Commands describe their options in constexpr tables; Boost.Program_options reads argv by them, in
-// options.cpp alone. Every mistake of the user's is one sentence that names the option.
+// Commands describe their options in constexpr tables. Boost.Program_options reads argv by these tables, in
+// options.cpp alone. Each error of the user is reported in one sentence that names the option.
 #pragma once
 
 #include <map>
@@ -16,11 +16,11 @@ namespace nfsrdma::cli {
 
 struct Call;  // commands.h
 
-/// One option of one command.
+/// An option of a command.
 struct Switch {
   char letter;  ///< 0 for none
   const char* name;
-  const char* value;  ///< what it takes, for --help; null for none
+  const char* value;  ///< placeholder of its value in --help; null: it takes none
   const char* text;
 };
 
@@ -35,7 +35,7 @@ struct Command {
   bool mode_operand = false;  ///< its first operand may look like an option: chmod -x
 };
 
-/// What was given to a command.
+/// The options and operands that were given to a command.
 struct Arguments {
   std::map<std::string, std::vector<std::string>> given;  ///< by the option's name; flags have no values
   std::vector<std::string> operands;
@@ -43,14 +43,14 @@ struct Arguments {
   bool help = false;
 
   [[nodiscard]] bool has(const std::string& name) const { return given.contains(name); }
-  /// The last value given.
+  /// Returns the last value given, if any.
   [[nodiscard]] std::optional<std::string> value(const std::string& name) const;
 };
 
-/// An Error (usage) names what is wrong. With --help the rest is not checked.
+/// Returns an Error (usage) that names the mistake, if there is one. With --help the rest is not checked.
 Result<Arguments> parse_arguments(const Command& command, std::vector<std::string> words);
 
-/// What --help prints for a command.
+/// Returns the text that --help prints for a command.
 std::string help_text(const Command& command);
 
 constexpr std::size_t any_number = static_cast<std::size_t>(-1);

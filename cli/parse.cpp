@@ -35,7 +35,7 @@ std::optional<std::uint64_t> unit_factor(std::string_view unit) {
 }
 
 constexpr std::uint32_t no_id =
-    std::numeric_limits<std::uint32_t>::max();  // "leave it" to chown(2): not an id
+    std::numeric_limits<std::uint32_t>::max();  // "leave unchanged" to chown(2): not an id
 
 std::optional<std::uint32_t> numeric_id(std::string_view text) {
   const auto value = take_number(text);

@@ -22,7 +22,7 @@ std::uint32_t who_bits(char c) {
   }
 }
 
-/// The bits of one letter for everybody; `who` narrows them later.
+/// Returns the bits of one letter for all classes; Action::who narrows them later.
 std::uint32_t permission_bits(char c) {
   switch (c) {
     case 'r':
@@ -54,7 +54,7 @@ std::optional<std::uint32_t> octal(std::string_view text) {
   return value <= all_bits ? std::optional(value) : std::nullopt;
 }
 
-/// One class's rwx, for everybody.
+/// Returns the rwx of one class, as bits for all classes.
 std::uint32_t copied_bits(char from, std::uint32_t mode) {
   const unsigned shift = from == 'u' ? 6 : from == 'g' ? 3 : 0;
   return (mode >> shift & 7U) * 0111U;
@@ -114,7 +114,7 @@ std::uint32_t ModeChange::apply_action(const Action& action, std::uint32_t mode,
   if (action.masked) bits &= ~(mask & 0777U);
   if (action.op == '+') return mode | bits;
   if (action.op == '-') return mode & ~bits;
-  // As GNU chmod: '=' leaves a directory's set-id bits that were not named.
+  // A '=' leaves a directory's set-id bits that were not named, as in GNU chmod.
   const std::uint32_t kept = directory ? (mode & 06000U) : 0;
   return (mode & ~action.who) | kept | bits;
 }

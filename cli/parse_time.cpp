@@ -47,7 +47,7 @@ struct Fields {
   int year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0;
 };
 
-/// Absent where the calendar has no such moment (mktime would move February 30 to March).
+/// Returns no value if the calendar has no such moment (mktime would move February 30 to March).
 std::optional<std::int64_t> to_seconds(const Fields& fields, bool utc) {
   std::tm parts{};
   parts.tm_year = fields.year - 1900;

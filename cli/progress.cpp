@@ -19,7 +19,8 @@ constexpr std::chrono::milliseconds redraw_interval{100};
 constexpr std::size_t smallest_bar = 12, largest_bar = 40, smallest_name = 8;
 constexpr std::chrono::seconds longest_shown{99 * 3600};
 
-// Stderr is one per process, and so is this. Notices of the library come on threads of its own.
+// The flag is one per process, as stderr is. Notices of the library come on threads of its own, so it is
+// atomic.
 std::atomic<bool> line_is_drawn = false;
 
 void write_terminal(const std::string& text) {
@@ -116,7 +117,7 @@ void Progress::finish(std::uint64_t done) {
   const auto now = Clock::now();
   const double seconds = std::max(1e-6, RateMeter::Seconds(now - start_).count());
   draw(done, now);
-  state_.rate = static_cast<double>(done) / seconds;  // the whole transfer's, now that it is over
+  state_.rate = static_cast<double>(done) / seconds;  // of the whole transfer, now that it is over
   erase();
   write_terminal(progress_line(state_, terminal_width() - 1) + "\n");
 }
@@ -128,7 +129,7 @@ void Progress::draw(std::uint64_t done, Clock::time_point now) {
   state_.elapsed = std::chrono::duration_cast<std::chrono::seconds>(now - start_);
   const std::uint64_t total = state_.total.value_or(done);
   state_.remaining = meter_.remaining(total - std::min(total, done));
-  // One column stays free: a full line makes some terminals wrap.
+  // The last column stays free, because a full line makes some terminals wrap.
   write_terminal("\r\033[K" + progress_line(state_, terminal_width() - 1));
   line_is_drawn = true;
 }

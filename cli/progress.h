@@ -1,7 +1,7 @@
 // The progress bar: arithmetic that can be tested, and the line on the terminal.
 //
-// The line lives on stderr, only where that is a terminal and nobody asked for quiet. report.h erases it
-// before it writes anything else there.
+// The line is written to stderr, if that is a terminal and quiet was not asked for. report.h erases it before
+// it writes anything else there.
 #pragma once
 
 #include <chrono>
@@ -16,10 +16,11 @@ namespace nfsrdma::cli {
 class RateMeter {
  public:
   using Seconds = std::chrono::duration<double>;
-  /// `done` bytes after `elapsed` since the start. Calls that are too close together are taken with the next.
+  /// Called when `done` bytes are through, `elapsed` after the start. Calls that are too close together are
+  /// counted with the next one.
   void update(std::uint64_t done, Seconds elapsed);
   [[nodiscard]] double rate() const { return rate_; }
-  /// Absent while the rate is too low to say anything.
+  /// Returns no value while the rate is too low for an estimate.
   [[nodiscard]] std::optional<std::chrono::seconds> remaining(std::uint64_t left) const;
 
  private:
@@ -29,7 +30,7 @@ class RateMeter {
   bool started_ = false;
 };
 
-/// One state of a transfer.
+/// The state of a transfer at one moment.
 struct ProgressState {
   std::string name;
   std::uint64_t done = 0;
@@ -39,11 +40,11 @@ struct ProgressState {
   std::chrono::seconds elapsed{0};
 };
 
-/// A line of at most `width` columns: "name  42% [=====>    ]  420 MiB  950 MiB/s  ETA 0:12". Where there is
-/// no room, the bar goes first and then the end of the name.
+/// Returns a line of at most `width` columns: "name  42% [=====>    ]  420 MiB  950 MiB/s  ETA 0:12". If
+/// there is no room, the bar is left out first, and then the end of the name.
 std::string progress_line(const ProgressState& state, std::size_t width);
 
-/// Draws while it lives.
+/// Draws the progress of a transfer while it lives.
 class Progress {
  public:
   Progress(std::string name, std::optional<std::uint64_t> total, bool wanted);
@@ -53,9 +54,9 @@ class Progress {
 
   /// Cheap when it is not yet time to draw.
   void update(std::uint64_t done);
-  /// The last state, kept on the screen with a newline.
+  /// Draws the last state, and leaves it on the screen with a newline.
   void finish(std::uint64_t done);
-  /// Takes the line off the terminal until the next update; nothing where none is shown.
+  /// Takes the line off the terminal until the next update. Does nothing if none is shown.
   static void erase();
 
  private:

@@ -9,7 +9,7 @@ namespace nfsrdma::cli {
 namespace {
 
 constexpr int kMostListings = 200, kMostDepth = 8;
-/// Of one directory: entries that are looked at, and directories among them.
+/// Limits for one directory: entries that are looked at, and directories among them.
 constexpr std::size_t kMostEntries = 4096, kMostDirectories = 128;
 
 using FileSystem = std::pair<std::uint64_t, std::uint64_t>;
@@ -22,7 +22,7 @@ class Walk {
  public:
   explicit Walk(Names& server) : server_(server) {}
 
-  /// What `path`, where a file system begins, contributes to the list.
+  /// Adds the exports at and below `path`, where a file system begins.
   // NOLINTNEXTLINE(misc-no-recursion): as deep as kMostDepth
   void visit(const std::string& path, const FileSystem& here, int depth, std::vector<std::string>& out) {
     std::vector<std::string> below;
@@ -31,7 +31,7 @@ class Walk {
   }
 
  private:
-  /// Whether it is only the way to exports; those that were found go to `below` in any case.
+  /// Returns true if the directory only leads to exports. Exports that were found go to `below` in any case.
   // NOLINTNEXTLINE(misc-no-recursion): as deep as kMostDepth
   bool leads_on(const std::string& path, const FileSystem& here, int depth, std::vector<std::string>& below) {
     if (depth == kMostDepth || listings_++ == kMostListings) return false;

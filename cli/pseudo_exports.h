@@ -9,10 +9,10 @@
 
 namespace nfsrdma::cli {
 
-/// Paths from the server's root. The server does not say which directories are exports, so that it is judged by what
-/// is in them: where there is nothing but directories, and each is another file system or leads to one, it is the way to
-/// exports, and otherwise an export. An export that lies deeper in another one is found only in its uppermost directory.
-/// Bounded in calls, however large the server is.
+/// Returns paths from the server's root. The server does not say which directories are exports, so they are
+/// judged by their contents. A directory that has nothing but directories, each of which is another file
+/// system or leads to one, only leads to exports. Any other is an export. An export inside another one is
+/// found only in the topmost directory of that one. Bounded in calls, however large the server is.
 Result<std::vector<std::string>> pseudo_exports(Names& server);
 
 }  // namespace nfsrdma::cli

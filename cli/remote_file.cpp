@@ -30,7 +30,7 @@ bool are_same(const Attributes& one, const Attributes& other) {
          one.filesystem_minor == other.filesystem_minor;
 }
 
-/// rename would replace the link itself.
+/// A rename would replace the link itself, so links are followed first.
 Result<Remote> without_links(Remote remote) {
   for (int i = 0; i < most_links; ++i) {
     const Result<Attributes> attributes = remote.client->stat(remote.path, false);

@@ -15,13 +15,14 @@ struct Replaced {
   std::optional<std::uint32_t> kept_mode;  ///< permissions of the file that is there
 };
 
-/// Whether both are of one file, whatever it is called.
+/// Returns true if both are attributes of one file, whatever its names are.
 bool are_same(const Attributes& one, const Attributes& other);
 
-/// Follows symbolic links at the end of the path. The file that they lead to need not be there.
+/// Follows symbolic links at the end of the path. The file that they lead to need not exist.
 Result<Remote> without_links(Remote remote);
 
-/// `name`: what the file is called if `target` is a directory; "" if it has no name (standard input).
+/// Finds the file that a put creates or replaces. `name` is its name if `target` is a directory; "" if it has
+/// none (standard input).
 Result<Replaced> find_replaced(const Remote& target, std::string_view name);
 
 struct RemoteTemporary {
@@ -34,7 +35,7 @@ struct RemoteTemporary {
 Result<RemoteTemporary> create_temporary(const Remote& to, std::uint32_t mode,
                                          OpenMode access = OpenMode::write);
 
-/// Removes it, within a Grace; says so if it had to stay. Main thread.
+/// Removes the temporary file, within a Grace. Reports if it had to stay. Main thread.
 void discard(RemoteTemporary& temporary);
 
 }  // namespace nfsrdma::cli

@@ -49,7 +49,7 @@ const char* next_step(int errno_value) {
 void say(std::string_view text) {
   Progress::erase();
   std::string line = "nfsrdma-cli: ";
-  // Whatever a name contains.
+  // The names in a text may contain anything.
   line += one_line(text);
   line += '\n';
   [[maybe_unused]] const ssize_t count = ::write(STDERR_FILENO, line.data(), line.size());

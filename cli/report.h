@@ -1,4 +1,4 @@
-// What the program says: facts on stdout, errors and notices on stderr.
+// Output of the program: facts on stdout, errors and notices on stderr.
 //
 // Thread-safety: say() and Output::error() from anywhere; the rest of an Output one thread at a time.
 #pragma once
@@ -11,10 +11,10 @@
 
 namespace nfsrdma::cli {
 
-/// "nfsrdma-cli: <text>" as one line on stderr, in one write; a progress bar makes room for it.
+/// Writes "nfsrdma-cli: <text>" as one line to stderr, in one write. A progress line is erased before.
 void say(std::string_view text);
 
-/// An errno of this machine as an Error with a next step.
+/// Returns an errno of this machine as an Error with a next step.
 Error local_error(int errno_value, std::string operation, std::string file);
 
 /// Standard output: buffered, remembers its first error, and stops writing after it.
@@ -24,13 +24,13 @@ class Output {
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
-  /// False once writing has failed: there is no use in going on.
+  /// Returns false once writing has failed, and the command should stop.
   bool write(std::string_view text);
   bool line(std::string_view text) { return write(text) && write("\n"); }
   bool flush();
   /// The errno of the first failure, 0 for none.
   [[nodiscard]] int error() const { return error_; }
-  /// Someone else wrote to stdout and failed (cat).
+  /// Called when other code has written to stdout and failed (cat).
   void set_error(int errno_value) { error_ = errno_value; }
   [[nodiscard]] bool terminal() const { return terminal_; }
 

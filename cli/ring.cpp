@@ -30,7 +30,7 @@ void install_kick() {
   sigaction(kick, &action, nullptr);
 }
 
-/// Signals are for the main thread.
+/// Leaves signals to the main thread.
 void block_signals_but_kick() {
   sigset_t set;
   sigfillset(&set);
@@ -40,8 +40,9 @@ void block_signals_but_kick() {
 
 }  // namespace
 
-/// Lives as long as one of its buffers is held. The one that was given back last is taken first, since its pages
-/// are there. Any thread: the library lets go of a buffer on whichever runs it.
+/// Lives as long as one of its buffers is held. The buffer that was given back last is taken first, because
+/// its pages are present. May be used on any thread, because the library releases a buffer on the thread that
+/// runs it.
 class Ring::Buffers : public std::enable_shared_from_this<Buffers> {
  public:
   Buffers(std::byte* memory, std::size_t stride, std::size_t count)
@@ -52,7 +53,7 @@ class Ring::Buffers : public std::enable_shared_from_this<Buffers> {
   Buffers(const Buffers&) = delete;
   Buffers& operator=(const Buffers&) = delete;
 
-  /// Null: all are held.
+  /// Returns null if all buffers are held.
   std::shared_ptr<std::byte> take() {
     const std::lock_guard lock(mutex_);
     if (free_.empty()) return nullptr;
@@ -63,8 +64,8 @@ class Ring::Buffers : public std::enable_shared_from_this<Buffers> {
   }
 
  private:
-  /// Its pages at once, which is cheaper than one after the other as they are used; not those of the first, of
-  /// which a small file uses few. A wish, too.
+  /// Makes all pages of a buffer present at once, which is cheaper than one by one as they are used. The
+  /// first buffer is left out, because a small file uses few of its pages. A failure does not matter.
   void touch(std::size_t index) const {
     if (index != 0) madvise(memory_ + stride_ * index, stride_, MADV_POPULATE_WRITE);
   }
@@ -77,7 +78,7 @@ class Ring::Buffers : public std::enable_shared_from_this<Buffers> {
   const std::size_t stride_, count_;
   std::mutex mutex_;
   std::vector<std::size_t> free_;
-  std::size_t touched_ = 0;  // buffers that have been taken ever: the first ones
+  std::size_t touched_ = 0;  // number of buffers that were ever taken: the first ones
 };
 
 Result<Ring> Ring::create(std::size_t places, std::size_t buffers, std::size_t chunk_size) {
@@ -85,7 +86,7 @@ Result<Ring> Ring::create(std::size_t places, std::size_t buffers, std::size_t c
   const std::size_t size = stride * buffers;
   void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return local_error(errno, "mmap", "transfer buffers");
-  if (size >= worth_huge_pages) madvise(memory, size, MADV_HUGEPAGE);  // a wish
+  if (size >= worth_huge_pages) madvise(memory, size, MADV_HUGEPAGE);  // only a hint
   Ring ring;
   ring.buffers_ = std::make_shared<Buffers>(static_cast<std::byte*>(memory), stride, buffers);
   ring.chunk_size_ = chunk_size;

@@ -1,13 +1,14 @@
 // The buffers of a transfer, and the thread that works on its local side.
 //
 // A transfer is a sequence of chunks, numbered from 0, that pass two stages: the network and the local file,
-// in this order for a download and in the other for an upload. Chunk n has place n % count in the ring, which
-// may be used again once the last stage is through with it. Its buffer is page-aligned, and taken for as long
-// as anybody holds on to it: of an upload that is the library, too, until the server has the bytes on its disk.
+// in this order for a download and in the opposite order for an upload. Chunk n has place n % count in the
+// ring, which may be used again when the last stage has finished with the chunk. The chunk's buffer is
+// page-aligned, and stays taken while any code holds it. In an upload the library holds it, too, until the
+// server has the bytes on its disk.
 //
 // The local stage takes chunks strictly in order, in a thread of its own, so that a slow disk or pipe does
 // not stall the network. The main thread owns a chunk unless the local stage has been allowed to work on it
-// and has not passed it yet: allowed() - passed() chunks belong to the thread.
+// and has not passed it yet: the chunks from passed() to the limit of allow() belong to the thread.
 #pragma once
 
 #include <pthread.h>
@@ -31,19 +32,19 @@ struct Chunk {
   std::shared_ptr<const void> keeper;  ///< holds `memory`
   std::uint64_t offset = 0;            ///< in the file
   std::size_t wanted = 0;  ///< of a download: bytes asked for; of an upload: bytes that the server has taken
-  std::size_t length =
-      0;                ///< bytes that are valid; 0 after the local stage of an upload is the end of the file
-  bool ready = false;   ///< the network stage is through with it
-  bool gained = false;  ///< its last answer brought bytes
+  /// Bytes that are valid; 0 after the local stage of an upload is the end of the file.
+  std::size_t length = 0;
+  bool ready = false;   ///< the network stage has finished with it
+  bool gained = false;  ///< its last answer had bytes
   bool punch = false;   ///< blocks of zeros are to become holes
 };
 
 class Ring {
  public:
-  /// `buffers` are at least as many as places. Memory is touched as it is used: a small file costs one buffer.
+  /// `buffers` must be at least `places`. Memory is touched as it is used: a small file costs one buffer.
   static Result<Ring> create(std::size_t places, std::size_t buffers, std::size_t chunk_size);
 
-  /// Gives the chunk a buffer in place of the one that it had. False if all are held.
+  /// Gives the chunk a buffer in place of the one that it had. Returns false if all buffers are held.
   [[nodiscard]] bool provide(std::uint64_t number);
 
   [[nodiscard]] std::size_t count() const { return chunks_.size(); }
@@ -58,16 +59,16 @@ class Ring {
   std::size_t chunk_size_ = 0;
 };
 
-/// Whether a blocking local call shall end: set by LocalStage when it stops.
+/// Set by LocalStage when it stops: a blocking local call must end then.
 using StopFlag = std::atomic<bool>;
 
 /// The local end of a transfer: fills or empties chunks, in order.
 class LocalEnd {
  public:
   virtual ~LocalEnd() = default;
-  /// Gives 0 or an errno. A call that is interrupted (EINTR) goes on unless `stop` is set.
+  /// Returns 0 or an errno. A call that is interrupted (EINTR) goes on unless `stop` is set.
   virtual int run(Chunk& chunk, const StopFlag& stop) = 0;
-  /// Never blocks (/dev/null): not worth a thread.
+  /// Returns true if run() never blocks (/dev/null), so that a thread is not worth its cost.
   [[nodiscard]] virtual bool immediate() const { return false; }
 };
 
@@ -78,13 +79,13 @@ class LocalStage {
   LocalStage(const LocalStage&) = delete;
   LocalStage& operator=(const LocalStage&) = delete;
 
-  /// Lets it work on all chunks below `limit`.
+  /// Lets the local stage work on all chunks below `limit`.
   void allow(std::uint64_t limit);
-  /// How many chunks it is through with.
+  /// Returns the number of chunks that the local stage has finished.
   [[nodiscard]] std::uint64_t passed() const { return passed_.load(std::memory_order_acquire); }
-  /// The errno that ended it, 0 for none; meaningful up to passed().
+  /// Returns the errno that ended the local stage at chunk passed(), or 0.
   [[nodiscard]] int error() const { return error_.load(std::memory_order_acquire); }
-  /// Readable after progress; clear_event() before looking at passed().
+  /// Becomes readable after progress. Call clear_event() before passed().
   [[nodiscard]] int event_fd() const { return event_; }
   void clear_event();
 

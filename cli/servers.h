@@ -1,4 +1,4 @@
-// One client per server, and targets on it.
+// The clients, one for each server, and targets on their servers.
 //
 // Two targets share a client when host and options are the same. Clients live until the program ends; notices
 // of the library go to stderr as they come.
@@ -30,7 +30,7 @@ class Servers : private Observer {
  public:
   explicit Servers(const Options& base) : base_(base) {}
 
-  /// Connects unless that has been done.
+  /// Returns a target with its client, and connects the client if that has not been done.
   Result<Remote> at(std::string_view target);
   Result<Remote> at(const Target& target);
   /// Only parses, so that mistakes are found before anything is done.
@@ -49,13 +49,14 @@ class Servers : private Observer {
   std::vector<Server> servers_;
 };
 
-/// "/a/b/" and "c" are "/a/b/c".
+/// Joins a directory and a name: "/a/b/" and "c" are "/a/b/c".
 std::string join(std::string_view directory, std::string_view name);
-/// The last name of a path, "" for "/".
+/// Returns the last name of a path, "" for "/".
 std::string_view base_name(std::string_view path);
-/// What is before it: "/" for "/a", "." for "a".
+/// Returns the directory of the last name: "/" for "/a", "." for "a".
 std::string_view directory_name(std::string_view path);
-/// Whether it can be the name of an entry of a directory, and of nothing else: a server may list anything.
+/// Returns true if the text can be the name of a directory entry, and nothing else. A server may list
+/// anything.
 bool is_plain_name(std::string_view name);
 
 }  // namespace nfsrdma::cli

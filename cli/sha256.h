@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4). Written here since none of the libraries that this program stands on offers it, and OpenSSL would
-// be a dependency for one function.
+// SHA-256 (FIPS 180-4). Own code because none of the libraries that this program uses offers it, and OpenSSL
+// would be a dependency for one function.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace nfsrdma::cli {
 class Sha256 {
  public:
   void add(std::span<const std::byte> data);
-  /// Hexadecimal. Nothing is added behind that.
+  /// Returns the checksum in hexadecimal. Nothing may be added afterwards.
   std::string finish();
 
  private:

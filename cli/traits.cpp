@@ -33,7 +33,7 @@ bool is_refusal(const Status& done) {
 using Set = std::function<Status(const SetAttributes&)>;
 using Get = std::function<Result<Attributes>()>;
 
-/// Everything but set-id bits, with as much of owner and group as the server lets us give.
+/// Sets everything but set-id bits, with as much of owner and group as the server permits.
 Status apply_harmless(const Set& set, const Traits& traits, std::optional<std::uint64_t> size) {
   SetAttributes changes;
   changes.size = size;
@@ -55,7 +55,7 @@ Status apply_harmless(const Set& set, const Traits& traits, std::optional<std::u
 Status apply(const Set& set, const Get& get, const Traits& traits, std::optional<std::uint64_t> size) {
   if (Status done = apply_harmless(set, traits, size); !done) return done;
   if ((traits.mode & kSetIds) == 0) return {};
-  // A server may take a change of owner and make something else of it.
+  // A server may accept a change of owner and set another owner.
   const Result<Attributes> now = get();
   if (!now) return now.error();
   SetAttributes bits;

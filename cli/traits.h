@@ -1,11 +1,12 @@
 // The traits that a copy keeps of its source with -p (owner and group, mode, times), and the set-id bits that it may have.
 //
-// A set-user-ID bit gives the rights of the file's owner to everybody who runs the file, so a copy has it only where it has
-// its source's owner, and the set-group-ID bit only where it has its source's group: as cp(1) has it. The bits come last,
-// when owner and group are as they stay. Only root can give files away; others do not try.
+// A set-user-ID bit gives the rights of the file's owner to everybody who runs the file. So a copy has it
+// only if it has its source's owner, and the set-group-ID bit only if it has its source's group, as with
+// cp(1). The bits are set last, when owner and group are final. Only root can give files away; others do not
+// try.
 //
-// All of it is done to what is open, or was found once and is known by its handle: in a directory that others may write to a
-// name may lead to another file with each call.
+// Each step acts on an open file, or on one that was found once and is known by its handle, because in a
+// directory that others may write to a name may lead to another file with each call.
 #pragma once
 
 #include <sys/stat.h>
@@ -23,13 +24,13 @@ inline constexpr std::uint32_t kSetUserId = 04000, kSetGroupId = 02000, kSetIds 
 /// Mask of the mode bits that a copy takes from its source without -p, and that a file takes from the one that it replaces.
 /// Set-id bits are not among them, because somebody may have put the old file there to have its bits on the new one.
 inline constexpr std::uint32_t kPermissions = 0777;
-/// The mode of a file while it is not what it will be.
+/// The mode of a file while it is incomplete.
 inline constexpr std::uint32_t kPrivateFile = 0600;
 
 struct Traits {
   std::uint32_t mode = 0;
   std::optional<std::uint32_t> uid, gid;
-  std::string owner, group;  ///< as a server says them; empty: the source is a file here
+  std::string owner, group;  ///< as a server gives them; empty: the source is a local file
   Time accessed, modified;
 };
 Traits traits_of(const struct stat& facts);
@@ -38,9 +39,9 @@ Traits traits_of(const Attributes& attributes);
 /// `mode` without the set-id bits that go with an owner or a group that was not kept.
 std::uint32_t safe_mode(std::uint32_t mode, bool owner_is_kept, bool group_is_kept);
 
-/// Whether this user can give files away.
+/// Returns true if this user can give files away.
 bool gives_files_away();
-/// Whether owner and group have to be looked at, which takes a file that is open.
+/// Returns true if owner and group must be looked at, for which the file must be open.
 inline bool need_a_handle(const Traits& traits) {
   return (traits.mode & kSetIds) != 0 || gives_files_away();
 }

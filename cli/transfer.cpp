@@ -13,13 +13,13 @@ namespace nfsrdma::cli {
 namespace {
 
 constexpr std::uint64_t bytes_under_way = 16U << 20;  // covers 10 Gb/s at 13 ms; more only dirties caches
-constexpr std::size_t fewest_requests = 8;  // for large rsize: a pause of the peer's must not drain us
-/// Of an upload, held until the server has written them to its disk: more than the library lets wait before it
-/// has that done beside (32 MiB).
+constexpr std::size_t fewest_requests = 8;  // for large rsize: a pause of the peer must not empty the pipe
+/// Bytes of an upload that are held until the server has written them to its disk. The library lets fewer (32
+/// MiB) wait before it has the server do that in the background.
 constexpr std::uint64_t bytes_held = 64U << 20;
 constexpr std::chrono::milliseconds longest_wait{200};  // redraws the progress bar meanwhile
 
-/// Runs the client until something happened there, on the local side, or to us.
+/// Runs the client until something has happened there or on the local side, or a signal has come.
 template <class Answer>
 void wait(Client& client, LocalStage& local, Inbox<Answer>& answers) {
   if (!answers.empty()) return;
@@ -47,7 +47,7 @@ Depth choose_depth(std::size_t size, std::size_t slots, std::optional<std::uint6
   Depth depth;
   const std::size_t wanted = std::max<std::size_t>(fewest_requests, bytes_under_way / size);
   depth.requests = std::clamp<std::size_t>(wanted, 1, std::max<std::size_t>(1, slots));
-  // Half as many again wait for the local side, or are written by it, while the network is kept busy.
+  // Half as many chunks again wait for the local side, or are written by it, while the network is kept busy.
   depth.places = depth.requests + std::max<std::size_t>(2, depth.requests / 2);
   depth.buffers = depth.places + static_cast<std::size_t>(bytes_held / size);
   if (total) {
@@ -83,15 +83,16 @@ Result<std::optional<Download::Range>> Download::next_data() {
     next_offset_ = std::max(next_offset_, **data);
     // The end of the file is a hole, so there is one, unless the file has become shorter meanwhile, which reading shows.
     data_end_ = *hole && **hole > **data ? **hole : size_;
-    if (data_end_ <= next_offset_) return std::optional<Range>();  // an extent behind us: no end of it
+    // Data before the offset would be found again and again, so it ends the download.
+    if (data_end_ <= next_offset_) return std::optional<Range>();
   }
   const auto length =
       static_cast<std::size_t>(std::min<std::uint64_t>(ring_.chunk_size(), data_end_ - next_offset_));
   return std::optional(Range{next_offset_, length});
 }
 
-/// What to ask for next: all within the size that is known with as many requests as there may be, and then
-/// one at a time until one comes back short, since the file may have grown, or its size mean nothing.
+/// Returns the next range to ask for: within the known size with as many requests as there may be, and then
+/// one at a time until one comes back short, because the file may have grown, or its size may mean nothing.
 Result<std::optional<Download::Range>> Download::next_range() {
   if (holes_ == Holes::sought) return next_data();
   if (next_offset_ < size_ || under_way_ == 0) return std::optional(Range{next_offset_, ring_.chunk_size()});
@@ -147,7 +148,7 @@ Status Download::issue(const LocalStage& local) {
       return {};
     }
     Chunk& chunk = ring_[issued_];
-    if (!chunk.keeper) (void)ring_.provide(issued_);  // as many buffers as places, each for good
+    if (!chunk.keeper) (void)ring_.provide(issued_);  // each place keeps its buffer: there are as many
     chunk.offset = (*range)->offset;
     chunk.wanted = (*range)->length;
     chunk.length = 0;
@@ -158,8 +159,8 @@ Status Download::issue(const LocalStage& local) {
   return {};
 }
 
-/// A short answer within the size that was known is asked for its rest: only one that gives nothing, or ends
-/// at or past that size, shows where the file ends.
+/// Asks for the rest of a short answer that is within the known size. Only an answer that has nothing, or
+/// ends at or past that size, shows where the file ends.
 void Download::take_in_order() {
   while (in_order_ < issued_ && ring_[in_order_].ready && !error_) {
     Chunk& chunk = ring_[in_order_];
@@ -246,7 +247,7 @@ void Upload::provide(LocalStage& local) {
   local.allow(provided_);
 }
 
-/// Nothing moves before the server has written something to its disk.
+/// Returns true if nothing can move before the server has written something to its disk.
 bool Upload::starves(const LocalStage& local) const {
   return !ended_ && under_way_ == 0 && sent_ == provided_ && local.passed() == provided_;
 }
@@ -289,7 +290,7 @@ Result<std::uint64_t> Upload::run(LocalEnd& source, const std::string& source_na
       if (Status status = file_->sync(); !status) return status.error();
       continue;
     }
-    // What was read before the failure need not be sent: the transfer fails as a whole.
+    // Data that was read before the failure need not be sent, because the transfer fails as a whole.
     if (local.error() != 0) return local_error(local.error(), "read", source_name);
     moved(written_);
     wait(client_, local, *answers_);

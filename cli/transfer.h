@@ -4,8 +4,8 @@
 // thread of its own (crowd.h). The local stage (ring.h) has a further thread. The library's callbacks may come on any of
 // these threads, so they only put their results into an Inbox, and the loop in run() draws the conclusions.
 //
-// On failure or interruption run() returns at once. The destructors then cancel what is under way (client.h,
-// File) before the buffers go, in the order of the members.
+// On failure or interruption run() returns at once. The destructors then cancel requests that are under way
+// (client.h, File) before the buffers are freed, because of the order of the members.
 #pragma once
 
 #include <cstdint>
@@ -20,33 +20,35 @@
 
 namespace nfsrdma::cli {
 
-/// How many requests of `size` bytes to keep under way, how many places in a ring that takes, and how many
-/// buffers an upload, whose bytes the server keeps in its memory at first.
+/// Number of requests of `size` bytes to keep under way, of places in a ring that this takes, and of buffers
+/// for an upload, whose bytes the server keeps in its memory at first.
 struct Depth {
   std::size_t requests = 0, places = 0, buffers = 0;
 };
-/// `slots`: what the session and the credits allow. `total`: bytes to move, absent if unknown.
+/// `slots` is the number of requests that the session and the credits allow. `total`: bytes to move, absent
+/// if unknown.
 Depth choose_depth(std::size_t size, std::size_t slots, std::optional<std::uint64_t> total);
 
 /// Called with the number of bytes that a transfer has moved so far.
 using Moved = std::function<void(std::uint64_t)>;
 
-/// From a file of the server's to a local end, in the file's order.
+/// Copies a file of the server to a local end, in the file's order.
 class Download {
  public:
-  /// Holes are read as zeros; or skipped by asking where data is (SEEK); or, with reported_or_sought, skipped as the server
-  /// reports them with what is read. Then the first answer decides: it leads to `reported`, or, without a hole in it, to
-  /// `sought`. A server that reports of a hole only what lies within the bytes asked for leads to `sought`, too, since SEEK
-  /// passes over the hole at once. If the server has no SEEK, `sought` leads to `read`; blocks of zeros of a file for which
-  /// reported_or_sought was asked then become holes. Only a local end that writes at offsets can skip.
+  /// The treatment of holes. `read`: they are read as zeros. `sought`: they are skipped by asking where data
+  /// is (SEEK). `reported_or_sought`: they are skipped as the server reports them with the data, and the
+  /// first answer decides: it leads to `reported`, or, without a hole in it, to `sought`. A server that
+  /// reports of a hole only the part within the bytes asked for leads to `sought`, too, because SEEK passes
+  /// over the hole at once. If the server has no SEEK, `sought` leads to `read`; blocks of zeros then become
+  /// holes, if reported_or_sought was asked for. Only a local end that writes at offsets can skip.
   enum class Holes : std::uint8_t { read, sought, reported_or_sought, reported };
-  /// `size`: as the server said; what is there beyond is read too.
+  /// `size` is the size that the server gave. Data beyond it is read, too.
   Download(Client& client, std::unique_ptr<File> file, Ring ring, std::size_t most_requests,
            std::uint64_t size, Holes holes);
 
-  /// Leaves out what lies before `offset`. Before run().
+  /// Leaves out the bytes before `offset`. Called before run().
   void begin_at(std::uint64_t offset) { next_offset_ = offset; }
-  /// Gives the size that the local file must have.
+  /// Returns the size that the local file must have.
   Result<std::uint64_t> run(LocalEnd& sink, const std::string& sink_name, const Moved& moved);
 
  private:
@@ -64,7 +66,7 @@ class Download {
     Result<File::Stretch> stretch;
   };
   void heard(const Answer& answer);
-  /// Whether the next read is to bring what the server reports of holes.
+  /// Returns true if the next read asks the server to report holes.
   [[nodiscard]] bool takes_reports() const {
     return holes_ == Holes::reported || holes_ == Holes::reported_or_sought;
   }
@@ -76,7 +78,7 @@ class Download {
   std::size_t most_requests_;
   std::uint64_t size_;
   Holes holes_;
-  /// Chunk::punch: of a sparse file, until SEEK says where its holes are.
+  /// Value of Chunk::punch: true for a sparse file, until SEEK says where its holes are.
   bool punches_ = holes_ == Holes::reported_or_sought;
   /// The number of requests that may be under way while takes_reports(). It is 1 at first and behind a hole, and grows by 1 with
   /// each answer that ends in data, because what is asked for far ahead may turn out to be in the next hole.
@@ -93,21 +95,21 @@ class Download {
   std::unique_ptr<File> file_;  ///< last: goes first, and ends the requests that use the rest
 };
 
-/// The way to find the holes of a file with these attributes, for a copy that is to have them, too.
+/// Returns how to find the holes of a file with these attributes if the copy is to keep them.
 Download::Holes find_holes(const Attributes& attributes);
-/// A Download of the file with the buffers and the number of requests that suit its size and the session.
+/// Makes a Download of the file, with as many buffers and requests as suit its size and the session.
 Result<Download> make_download(Client& client, std::unique_ptr<File> file, const Attributes& attributes,
                                Download::Holes holes);
 
-/// From a local end to a file of the server's.
+/// Copies a local end to a file of the server.
 class Upload {
  public:
   Upload(Client& client, std::unique_ptr<File> file, Ring ring, std::size_t most_requests);
 
-  /// Gives the number of bytes read; they are not stable before File::sync().
+  /// Returns the number of bytes read. They are not stable before File::sync().
   Result<std::uint64_t> run(LocalEnd& source, const std::string& source_name, const Moved& moved);
   [[nodiscard]] File& file() { return *file_; }
-  /// Gives the file back. Only when run() has succeeded, because nothing is under way then.
+  /// Gives the file back. Called only after run() has succeeded, because nothing is in flight then.
   [[nodiscard]] std::unique_ptr<File> take_file() { return std::move(file_); }
   /// Where the last byte was written, plus one.
   [[nodiscard]] std::uint64_t end() const { return end_; }
@@ -133,15 +135,15 @@ class Upload {
   std::uint64_t sent_ = 0;      ///< chunks given to the server
   std::uint64_t released_ = 0;  ///< chunks whose buffers are free again
   std::size_t under_way_ = 0;
-  std::uint64_t bytes_ = 0;    ///< read from the source
-  std::uint64_t written_ = 0;  ///< that the server took
+  std::uint64_t bytes_ = 0;    ///< bytes read from the source
+  std::uint64_t written_ = 0;  ///< bytes that the server took
   std::uint64_t end_ = 0;
   std::optional<Error> error_;
   std::unique_ptr<Inbox<Answer>> answers_ = std::make_unique<Inbox<Answer>>();
   std::unique_ptr<File> file_;  ///< last, as above
 };
 
-/// An Upload to the file with the buffers and the number of requests that suit `total` bytes and the session.
+/// Makes an Upload to the file, with as many buffers and requests as suit `total` bytes and the session.
 Result<Upload> make_upload(Client& client, std::unique_ptr<File> file, std::optional<std::uint64_t> total);
 
 /// The Error that ends a transfer after a signal; it is not shown.

@@ -47,7 +47,8 @@ Status pump(Tree& tree, const Remote& from, File& target, std::uint64_t offset) 
   return size ? Status() : Status(size.error());
 }
 
-/// The server does not copy, or not these two files (RFC 7862 15.2.3): if it may not be read and written, that says so.
+/// Returns true if the server does not copy, or not these two files (RFC 7862 15.2.3). If a file may not be
+/// read or written either, pump() reports that.
 bool is_declined(const Error& error) {
   const int code = error.errno_value();
   return code == EOPNOTSUPP || (error.kind() == ErrorKind::server && (code == EXDEV || code == EPERM));
@@ -116,7 +117,7 @@ void TreeCopy::directory(const Remote& from, const Remote& to, const Attributes&
     const Remote source = from.child(one.name), target = to.child(one.name);
     switch (one.attributes.type) {
       case FileType::directory:
-        // Paths do not tell that the copy lies inside of what is copied, where a link leads there.
+        // Paths do not show that the copy is inside the directory that is copied, if a link leads there.
         if (are_same(one.attributes, *copy_)) {
           tree_.failed(
               Error(ErrorKind::usage, EINVAL, "cp", source.text(), "is the copy itself, which is left out"));

@@ -160,7 +160,7 @@ void get_tree(Call& call, const Remote& from, const std::string& to) {
   Crowd crowd;
   TreeGet get(call, tree, crowd);
   if (!is_plain_name(name)) {
-    crowd.add([&] { get.directory(from, *above); });  // the server's root, into what is there
+    crowd.add([&] { get.directory(from, *above); });  // the server's root goes into the existing directory
   } else {
     crowd.add([&] {
       const auto root = LocalDirectory::make_in(*above, name, *attributes, call.has("preserve"));

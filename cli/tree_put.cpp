@@ -20,7 +20,7 @@ struct LocalEntry {
   struct stat facts{};
 };
 
-/// Whether somebody has written to it since.
+/// Returns true if the file was written to since.
 bool has_changed(int fd, const struct stat& before) {
   struct stat now{};
   if (::fstat(fd, &now) != 0) return true;
@@ -32,7 +32,7 @@ class TreePut {
  public:
   TreePut(Call& call, Tree& tree, Crowd& crowd) : tree_(tree), crowd_(crowd), exact_(call.has("preserve")) {}
 
-  /// `to` is made first, or is there.
+  /// Makes `to` if it does not exist, and puts the entries of `from` into it.
   void directory(const LocalDirectory::Ref& from, const Remote& to, const RemoteDirectory::Ref& above);
 
  private:
@@ -46,7 +46,7 @@ class TreePut {
   Result<Descriptor> open(const LocalDirectory::Ref& from, LocalEntry& entry);
   Result<std::unique_ptr<File>> send(int fd, std::unique_ptr<File> file, const LocalEntry& entry,
                                      const Remote& to, const std::string& path);
-  /// The file takes the place of what is there, under its name only when owner and mode are as they stay.
+  /// Returns true if a new file replaces the existing one, under its name only when owner and mode are final.
   [[nodiscard]] bool is_replaced(const LocalEntry& entry) const {
     return exact_ && need_a_handle(traits_of(entry.facts));
   }
@@ -89,7 +89,7 @@ void TreePut::directory(const LocalDirectory::Ref& from, const Remote& to,
   if (!tree_.going()) return;
   struct stat facts{};
   if (::fstat(from->fd(), &facts) != 0) return tree_.failed(local_error(errno, "stat", from->path()));
-  // Its owner's to write in until all is there.
+  // The owner gets write and search permission until the directory is complete.
   const std::uint32_t mode = (facts.st_mode & kPermissions & ~creation_mask()) | 0300U;
   const Status made = to.client->make_directory(to.path, mode);
   if (Status there = accept_existing(to, made, above == nullptr); !there) return tree_.failed(there.error());
@@ -146,7 +146,8 @@ Status TreePut::finish(const Remote& remote, const LocalEntry& entry,
   return remote.client->set_attributes(remote.path, changes);
 }
 
-/// Opens it, and looks what it is now: since it was listed it may have become another file, or longer.
+/// Opens the file, and reads its attributes again: since it was listed it may have become another file, or
+/// longer.
 Result<Descriptor> TreePut::open(const LocalDirectory::Ref& from, LocalEntry& entry) {
   Descriptor fd(::openat(from->fd(), entry.name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (fd.get() < 0) return local_error(errno, "open", from->path(entry.name));

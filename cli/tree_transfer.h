@@ -1,7 +1,7 @@
-// get -r, put -r, cp: trees, by several threads (crowd.h). Small files go together (nfsrdma/many.h), the others each by
-// itself.
+// get -r, put -r, cp: copy trees with several threads (crowd.h). Small files go together (nfsrdma/many.h),
+// the others each by itself.
 //
-// What fails is reported, and the rest goes on.
+// A failure is reported, and the rest goes on.
 #pragma once
 
 #include <functional>
@@ -15,25 +15,25 @@
 
 namespace nfsrdma::cli {
 
-/// The directory `from` becomes `to`, or `to`/NAME where that is a directory.
+/// Copies the directory `from` to `to`, or to `to`/NAME if `to` is a directory.
 void get_tree(Call& call, const Remote& from, const std::string& to);
-/// The same the other way.
+/// Copies a local directory to a server, in the same way.
 void put_tree(Call& call, const std::string& from, const Remote& to);
-/// On one server.
+/// Copies a tree within one server.
 void copy_tree(Call& call, const Remote& from, const Remote& to);
-/// Copies one file, of any size. With `preserve` and where need_a_handle() says so, the copy is a new file, which replaces what is
-/// there.
+/// Copies one file, of any size. With `preserve`, if need_a_handle() is true, the copy is a new file that
+/// replaces the existing one.
 Status copy_file(Tree& tree, const Remote& from, const Remote& to, const Attributes& attributes,
                  bool preserve);
 
-// What put and cp have in common. Run again, they find what an earlier one has made.
+// Functions that put and cp share. If a command is run again, they accept what an earlier run has made.
 
-/// A directory on the server that gets its mode, with -p also its owner and times, when all tasks below it are done. Each of
-/// these holds a reference.
+/// A directory on the server that gets its mode, with -p also its owner and times, when all tasks below it are
+/// done. Each of these tasks holds a reference.
 class RemoteDirectory {
  public:
   using Ref = std::shared_ptr<RemoteDirectory>;
-  /// `finish` does it; it may be empty.
+  /// `finish` sets the mode and more; it may be empty.
   RemoteDirectory(Tree& tree, Remote remote, std::function<Status()> finish, Ref above)
       : tree_(tree), remote_(std::move(remote)), finish_(std::move(finish)), above_(std::move(above)) {}
   ~RemoteDirectory() {
@@ -50,16 +50,17 @@ class RemoteDirectory {
   const Ref above_;
 };
 
-/// `made`: what became of making this directory. EEXIST is well where one is there. `follow`: or a symbolic link to one, as
-/// in what the user named; a link inside of a tree may be somebody else's, and lead anywhere.
+/// Accepts an existing directory. `made` is the result of making it, and EEXIST counts as success if it is a
+/// directory. With `follow` a symbolic link to a directory counts as well, which is right for a path that the
+/// user named. A link inside a tree may be another user's, and lead anywhere.
 Status accept_existing(const Remote& directory, const Status& made, bool follow = true);
 /// Writes the data of an open file and gives the file back. A failure closes it.
 using Fill = std::function<Result<std::unique_ptr<File>>(std::unique_ptr<File> file)>;
-/// A new file, written by `fill`, that replaces `to` when it is complete, with `traits`.
+/// Makes a new file with `traits` that replaces `to` when it is complete. `fill` writes its data.
 Status replace_exactly(Tree& tree, const Remote& to, const Traits& traits, const Fill& fill);
 /// Clears the set-id bits of a file that was written in place. `after`: its attributes after that, if the server gave them.
 Status clear_set_ids(const Remote& file, const std::optional<Attributes>& after);
-/// A symbolic link; one that is there with this text is as good.
+/// Makes a symbolic link. An existing link with this text counts as success.
 Status make_symlink(const Remote& link, const std::string& text);
 
 }  // namespace nfsrdma::cli
