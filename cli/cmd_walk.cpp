@@ -135,7 +135,7 @@ class Counter {
   [[nodiscard]] std::uint64_t used(const Attributes& one) const {
     return apparent_ ? one.size : one.space_used;
   }
-  /// A file with several names counts once.
+  /// Returns false for a file that was counted before under another name.
   bool is_new(const Attributes& one) {
     if (one.links < 2) return true;
     const std::lock_guard lock(mutex_);

@@ -13,7 +13,7 @@ namespace nfsrdma::cli {
 /// "1023", "1.5K", "20M": at most four characters before the unit, as ls -h and df -h, rounded up.
 std::string human_size(std::uint64_t bytes);
 
-/// "1.50 GiB" and the like, with three digits that count.
+/// "1.50 GiB" and the like, with three significant digits.
 std::string binary_size(double bytes);
 
 /// "0:07", "12:05", "1:02:03".

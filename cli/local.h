@@ -71,7 +71,8 @@ class Source : public LocalEnd {
   int run(Chunk& chunk, const StopFlag& stop) override;
 
  private:
-  /// Moves position_ to data and sets data_end_; false at the end of the file.
+  /// Moves position_ to the next data and sets data_end_. Returns false at the end of the file, or with an
+  /// errno in `fault`.
   bool find_data(int& fault);
 
   int fd_;
@@ -85,10 +86,11 @@ class Source : public LocalEnd {
 struct Finished {
   std::uint64_t size = 0;
   std::uint32_t mode = 0;       ///< permissions, where `exact` is not given
-  std::optional<Traits> exact;  ///< the source's
+  std::optional<Traits> exact;  ///< traits of the source
 };
 
-/// A regular file under a temporary name, which only its owner can use. Unlinked on scope exit unless commit() succeeded.
+/// A regular file under a temporary name, which only its owner can use. Unlinked on scope exit unless
+/// commit() succeeded.
 class TemporaryFile {
  public:
   /// Creates the file in the directory of `path`, which may exist already. Follows `path` if it is a symbolic

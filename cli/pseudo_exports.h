@@ -1,5 +1,5 @@
-// A server's exports as NFSv4 shows them: file systems below its root, and directories that lead to them ("pseudo file
-// system", RFC 7530 7.3, RFC 8881 2.10).
+// A server's exports as NFSv4 shows them: file systems below its root, and directories that lead to them
+// ("pseudo file system", RFC 7530 7.3, RFC 8881 2.10).
 #pragma once
 
 #include <string>

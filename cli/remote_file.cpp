@@ -17,7 +17,7 @@ namespace nfsrdma::cli {
 namespace {
 
 constexpr int most_links = 40;      // as Linux's path walk
-constexpr int most_attempts = 100;  // a name of six random characters that is taken is bad luck once
+constexpr int most_attempts = 100;  // a name of six random characters is seldom taken
 
 Error remote_error(int errno_value, const Remote& remote, std::string message) {
   return {ErrorKind::usage, errno_value, "put", remote.text(), std::move(message)};

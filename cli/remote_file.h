@@ -30,8 +30,8 @@ struct RemoteTemporary {
   std::unique_ptr<File> file;
 };
 
-/// Creates a file in the directory of `to`, open for writing or for both. The create is exclusive: a name that exists, a
-/// symbolic link included, is not used.
+/// Creates a file in the directory of `to`, open for writing or for both. The create is exclusive: a name
+/// that exists, a symbolic link included, is not used.
 Result<RemoteTemporary> create_temporary(const Remote& to, std::uint32_t mode,
                                          OpenMode access = OpenMode::write);
 

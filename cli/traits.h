@@ -1,4 +1,5 @@
-// The traits that a copy keeps of its source with -p (owner and group, mode, times), and the set-id bits that it may have.
+// The traits that a copy keeps of its source with -p (owner and group, mode, times), and the set-id bits that
+// it may have.
 //
 // A set-user-ID bit gives the rights of the file's owner to everybody who runs the file. So a copy has it
 // only if it has its source's owner, and the set-group-ID bit only if it has its source's group, as with
@@ -21,8 +22,9 @@
 namespace nfsrdma::cli {
 
 inline constexpr std::uint32_t kSetUserId = 04000, kSetGroupId = 02000, kSetIds = kSetUserId | kSetGroupId;
-/// Mask of the mode bits that a copy takes from its source without -p, and that a file takes from the one that it replaces.
-/// Set-id bits are not among them, because somebody may have put the old file there to have its bits on the new one.
+/// Mask of the mode bits that a copy takes from its source without -p, and that a file takes from the one
+/// that it replaces. Set-id bits are not among them, because somebody may have put the old file there to have
+/// its bits on the new one.
 inline constexpr std::uint32_t kPermissions = 0777;
 /// The mode of a file while it is incomplete.
 inline constexpr std::uint32_t kPrivateFile = 0600;
@@ -46,8 +48,8 @@ inline bool need_a_handle(const Traits& traits) {
   return (traits.mode & kSetIds) != 0 || gives_files_away();
 }
 
-/// Gives `traits` to an open local file or directory. It must have no set-id bits, and a mode that lets only its owner
-/// in. Returns 0 or an errno.
+/// Gives `traits` to an open local file or directory. It must have no set-id bits, and a mode that lets only
+/// its owner in. Returns 0 or an errno.
 int apply_traits(int fd, const Traits& traits);
 /// Gives `traits` to a file on the server, which must have no set-id bits. `size`: sets the size as well.
 Status apply_traits(File& file, const Traits& traits, std::optional<std::uint64_t> size = {});

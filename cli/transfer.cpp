@@ -81,7 +81,8 @@ Result<std::optional<Download::Range>> Download::next_data() {
     const Result<std::optional<std::uint64_t>> hole = file_->seek(**data, true);
     if (!hole) return hole.error();
     next_offset_ = std::max(next_offset_, **data);
-    // The end of the file is a hole, so there is one, unless the file has become shorter meanwhile, which reading shows.
+    // The end of the file is a hole, so there is one, unless the file has become shorter meanwhile, which
+    // reading shows.
     data_end_ = *hole && **hole > **data ? **hole : size_;
     // Data before the offset would be found again and again, so it ends the download.
     if (data_end_ <= next_offset_) return std::optional<Range>();
@@ -134,7 +135,8 @@ void Download::heard(const Answer& answer) {
   const std::uint64_t reached = done.offset + done.length;
   const bool is_part = stretch->hole_ends == reached && done.length == done.wanted && reached < size_;
   if (holes_ == Holes::reported && is_part) holes_ = Holes::sought;
-  // Everything up to there is in the hole, but not what the file may have grown by since its size was asked for.
+  // Everything up to hole_ends is in the hole, except what the file may have grown by since its size was
+  // asked for.
   next_offset_ = std::max(next_offset_, std::min(stretch->hole_ends, size_));
 }
 

@@ -80,14 +80,15 @@ class Download {
   Holes holes_;
   /// Value of Chunk::punch: true for a sparse file, until SEEK says where its holes are.
   bool punches_ = holes_ == Holes::reported_or_sought;
-  /// The number of requests that may be under way while takes_reports(). It is 1 at first and behind a hole, and grows by 1 with
-  /// each answer that ends in data, because what is asked for far ahead may turn out to be in the next hole.
+  /// The number of requests that may be under way while takes_reports(). It is 1 at first and behind a hole,
+  /// and grows by 1 with each answer that ends in data, because data that is asked for far ahead may turn out
+  /// to be in the next hole.
   std::size_t at_once_ = 1;
   std::uint64_t next_offset_ = 0, data_end_ = 0;
   bool ended_ = false;                ///< there is nothing more to ask for
   std::optional<std::uint64_t> end_;  ///< where the file turned out to end
   std::uint64_t issued_ = 0;          ///< chunks asked for
-  std::uint64_t in_order_ = 0;        ///< chunks that are there with all before them
+  std::uint64_t in_order_ = 0;        ///< chunks that have come, with all chunks before them
   std::size_t under_way_ = 0;
   std::uint64_t bytes_ = 0;
   std::optional<Error> error_;

@@ -50,7 +50,8 @@ class TreePut {
   [[nodiscard]] bool is_replaced(const LocalEntry& entry) const {
     return exact_ && need_a_handle(traits_of(entry.facts));
   }
-  /// Sets mode and times of a file that was written in place. `after`: its attributes after that, if the server gave them.
+  /// Sets mode and times of a file that was written in place. `after` are its attributes after the write, if
+  /// the server gave them.
   Status finish(const Remote& remote, const LocalEntry& entry, const std::optional<Attributes>& after);
   [[nodiscard]] static std::uint32_t mode_of(const LocalEntry& entry) {
     return entry.facts.st_mode & kPermissions & ~creation_mask();
