@@ -93,7 +93,7 @@ class Download {
   std::uint64_t bytes_ = 0;
   std::optional<Error> error_;
   std::unique_ptr<Inbox<Answer>> answers_ = std::make_unique<Inbox<Answer>>();
-  std::unique_ptr<File> file_;  ///< last: goes first, and ends the requests that use the rest
+  std::unique_ptr<File> file_;  ///< last member: destroyed first, which ends the requests that use the others
 };
 
 /// Returns how to find the holes of a file with these attributes if the copy is to keep them.
@@ -141,7 +141,7 @@ class Upload {
   std::uint64_t end_ = 0;
   std::optional<Error> error_;
   std::unique_ptr<Inbox<Answer>> answers_ = std::make_unique<Inbox<Answer>>();
-  std::unique_ptr<File> file_;  ///< last, as above
+  std::unique_ptr<File> file_;  ///< last member, as in Download
 };
 
 /// Makes an Upload to the file, with as many buffers and requests as suit `total` bytes and the session.

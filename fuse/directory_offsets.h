@@ -10,7 +10,7 @@
 // RFC 1813 3.3.16 allows any cookie but 0. These two cookies therefore get offsets of their own, which no
 // server is likely to use for anything else.
 //
-// Pure.
+// Pure functions.
 #pragma once
 
 #include <cstdint>

@@ -105,7 +105,8 @@ class Mount {
   /// Logs that data which the kernel has gathered, but not sent, is lost.
   void tell_unsent(const std::string& why) const;
   void tell_losses() const;
-  /// Returns false if the mount was detached (umount -l) while programs still use it, whatever is mounted there now.
+  /// Returns false if the mount was detached (umount -l) while programs still use it, whatever is mounted
+  /// there now.
   [[nodiscard]] bool is_at_mountpoint() const;
   async::Task<Status> put_away(std::shared_ptr<fs::OpenHandle> file);
   [[nodiscard]] std::string statistics();

@@ -118,8 +118,8 @@ static struct table {
 
 static size_t least = 16 << 10;
 
-/* An entry: number of the file in bits 0 to 31, its flags in 32 to 39, the mount in 40 to 43, calls so far in 44 to 45,
- * the kind in 46 and 47, its age above. */
+/* An entry: number of the file in bits 0 to 31, its flags in 32 to 39, the mount in 40 to 43, calls so far in
+ * 44 to 45, the kind in 46 and 47, its age above. */
 enum { UNKNOWN = 0, ON_RING = 1, NOT_OURS = 2 };
 enum { FLAGS_AT = 32, MOUNT_AT = 40, CALLS_AT = 44, KIND_AT = 46, AGE_AT = 48 };
 /* A flag next to those that nfsrdma_ring_attach gives. RING_APPEND among those may be out of date: see

@@ -44,7 +44,7 @@ struct Principal {
 struct Answer {
   enum class State : unsigned char { found, absent, failed };
   State state = State::failed;
-  std::uint32_t id = 0;  ///< found
+  std::uint32_t id = 0;  ///< valid if `state` is found
 };
 
 class IdNames {
@@ -55,7 +55,7 @@ class IdNames {
     std::function<std::string()> domain;
   };
   struct Limits {
-    std::size_t most_known = 10000;  ///< a server may invent names
+    std::size_t most_known = 10000;  ///< names are bounded, because a server may invent them
     async::Clock::duration found_for = std::chrono::minutes(10);
     async::Clock::duration absent_for = std::chrono::seconds(30);
     async::Clock::duration failed_for = std::chrono::seconds(5);

@@ -416,8 +416,8 @@ int nfsrdma_ring_completions(struct nfsrdma_ring* ring, struct nfsrdma_ring_comp
 }
 
 /* ---- one at a time ---- */
+
 /* Returns 0 if the request is done, or -ENOTCONN if the daemon has gone. */
-/* 0: it is done; -ENOTCONN: nobody will do it. */
 static int await_slot(struct nfsrdma_ring* ring, struct ring_slot* slot) {
   _Atomic uint32_t* state = word32(&slot->state);
   uint32_t seen = atomic_load_explicit(state, memory_order_acquire);
