@@ -1,8 +1,9 @@
-// Access control lists: the attribute acl (RFC 8881 6.2.1), Objects' operations on it. It has no row in attributes.h,
-// since nothing else is asked for beside it: an fattr4 with this attribute alone is its value, nfsace4<>.
+// Access control lists: the operations of Objects on the attribute acl (RFC 8881 6.2.1). The attribute has no
+// row in attributes.h, because no other attribute is ever requested with it: the value of an fattr4 with this
+// attribute alone is the list, nfsace4<>.
 //
-// The Reply is provided for up to what an attrlist4 may have here, 64 KiB: as much as Linux hands out as an extended
-// attribute, and more than 500 entries with long names.
+// The Reply has room for the largest attrlist4 that is accepted here, 64 KiB. This is as much as Linux hands
+// out as an extended attribute, and holds more than 500 entries with long names.
 #include <cerrno>
 
 #include "acl/octets.h"

@@ -1,5 +1,6 @@
-// A request that left by the quick way (quick_reads.h) and met something unusual, handed to the session's call loop: its
-// slot, and what became of its first transmission. The call loop goes on as if it had sent it.
+// A request that was sent by the fast path (quick_reads.h) and met something unusual. The fast path hands it
+// over to the session's call loop, together with its slot and the outcome of its first transmission. The call
+// loop continues as if it had sent the request itself.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +17,11 @@ struct Adopted {
   SEQUENCE4args sequence;
   rpc::Channel& channel;
   Lease::Sent sent;
-  std::uint64_t epoch = 0;  ///< when it was sent
-  std::uint64_t as_of = 0;  ///< QuickFile::as_of() when it was sent
+  std::uint64_t epoch = 0;  ///< Calls::epoch() when the request was sent
+  std::uint64_t as_of = 0;  ///< QuickFile::as_of() when the request was sent
   async::TimePoint deadline;
   rpc::Outcome outcome;
-  async::Use in_use;  ///< of the file's state
+  async::Use in_use;  ///< FileState::use(): CLOSE waits for the request
 };
 
 }  // namespace nfsrdma::nfs4

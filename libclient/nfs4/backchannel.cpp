@@ -28,7 +28,7 @@ void Backchannel::recall_any(std::uint32_t objects_to_keep, const bitmap4& types
 
 void Backchannel::recall_slot(slotid4 target_highest_slotid) {
   slots_.table().lower_target(target_highest_slotid);
-  // A SEQUENCE tells the server that the others are not used any more.
+  // A SEQUENCE tells the server that this client no longer uses the slots above the target.
   lease_.renew_now();
 }
 

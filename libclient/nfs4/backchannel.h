@@ -1,8 +1,11 @@
-// The server's calls to this client (RFC 8881 20): each goes to the part of the session that it is meant for.
+// The server's calls to this client (RFC 8881 20). Each call goes to the part of the
+// session that it concerns.
 //
-// CallbackService (callback.h) decodes, judges and answers them; what they ask for is done behind the answer.
-// Sessions come and go: whoever makes one announces what the backchannel can take, and resets the service
-// with what was agreed.
+// CallbackService (callback.h) decodes, judges and answers a call. What the call asks for is done after its
+// answer has been sent.
+//
+// The service outlives sessions. The code that creates a session announces the limits of the backchannel
+// before (CallbackService::announce()), and then resets the service with what the server agreed to (reset()).
 //
 // Confined to the loop's thread.
 #pragma once

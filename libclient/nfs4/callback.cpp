@@ -13,24 +13,26 @@ namespace {
 
 using rpc::Refusal;
 
-/// RFC 8881 18.36.3 wants callbacks in version 4 of the program, the XDR calls it 1: both are taken.
+/// The callback program is accepted in version 1 (NFS_CB), as the XDR calls it, and in version 4, as RFC
+/// 8881 18.36.3 wants it.
 constexpr std::uint32_t kOtherVersion = 4;
 
 // ---- sizes ----
 
 constexpr std::uint64_t kWord = 4;
 constexpr std::uint64_t kFailed = 2 * kWord;  // the result of an operation that failed: number, status
-/// What follows the status NFS4_OK of each operation that has something there.
+/// Sizes of what follows the status NFS4_OK, for each operation whose result has more than a status.
 constexpr std::uint64_t kSequenceBody = xdr::bounds<CB_SEQUENCE4resok>.max;
 constexpr std::uint64_t kGetattrBody = 2 * kWord  // attrmask of one word
                                        + kWord + sizeof(changeid4) + sizeof(std::uint64_t);
 constexpr std::uint64_t kLargestResult = kFailed + kGetattrBody;
 static_assert(kFailed + kSequenceBody == 40 && kLargestResult == 36);
 
-/// A Reply's header, its COMPOUND head with as long a tag as ours are, and CB_SEQUENCE.
+/// The beginning of a Reply: the RPC header, the COMPOUND head with a tag of kTagMax bytes (the longest that
+/// this client uses itself), and CB_SEQUENCE.
 constexpr std::uint64_t kReplyStart =
     rpc::kReplyHeaderSize + xdr::bounds<CB_COMPOUND4res_head>.min + kTagMax + kFailed + kSequenceBody;
-/// The largest recall that a server has to be able to send: any credential, no tag, no referring calls.
+/// The largest recall that a server must be able to send: any credential, no tag, no referring calls.
 constexpr std::uint64_t kRecallCall = 6 * kWord          // xid to procedure
                                       + 2 * kWord + 400  // credential (RFC 5531 8.2)
                                       + 2 * kWord        // verifier
@@ -43,7 +45,8 @@ static_assert(kReplyStart + kLargestResult <= kLeastInline - rpcrdma::kMinHeader
 
 constexpr std::uint32_t kMostOperations = 16;
 
-/// NFSv4.0 agrees on no sizes. This has room for the longest tag, and for more results than a server asks for.
+/// NFSv4.0 agrees on no sizes. This size has room for the longest tag, and for more results
+/// than a server asks for.
 constexpr std::uint32_t kLargestReplyWithoutSession = 4096;
 static_assert(rpc::kReplyHeaderSize + xdr::bounds<CB_COMPOUND4res_head>.max +
                   kMostOperations * kLargestResult <=
@@ -70,7 +73,7 @@ nfsstat4 serve_getattr(const Context& context) {
   WireAttributes attributes;
   attributes.change = answer->change;
   attributes.size = answer->size;
-  // 20.1.4: of what is asked for, the attributes that a write delegation lets the client change.
+  // RFC 8881 20.1.4: of the requested attributes, those that a write delegation lets the client change.
   encode(context.out, encode_attributes(attributes, args.attr_request));
   return NFS4_OK;
 }
@@ -92,7 +95,8 @@ nfsstat4 serve_recall_any(const Context& context) {
   if (!decode(context.in, args)) return NFS4ERR_BADXDR;
   const bitmap4& types = args.craa_type_mask;
   for (std::uint32_t type = 0; type < types.value.size() * 32; ++type) {
-    // 20.6.3: MUST for an undefined type; a defined one that this client never has is no error.
+    // RFC 8881 20.6.3: INVAL is a MUST for an undefined type. A defined type that this client
+    // never has is no error.
     if (has_bit(types, type) && !is_recallable(type)) return NFS4ERR_INVAL;
   }
   context.handler.recall_any(args.craa_objects_to_keep, types);
@@ -122,8 +126,9 @@ nfsstat4 serve_offload(const Context& context) {
 struct Row {
   nfs_cb_opnum4 number;
   std::uint8_t first_minor;
-  std::uint64_t body;                 ///< the most that follows the status NFS4_OK
-  nfsstat4 (*serve)(const Context&);  ///< null: known, and not served. Writes what follows NFS4_OK
+  std::uint64_t body;  ///< largest size of what follows the status NFS4_OK
+  /// Writes what follows NFS4_OK. Null: the operation is known, and not supported.
+  nfsstat4 (*serve)(const Context&);
 };
 
 template <class Op>
@@ -140,7 +145,7 @@ constexpr auto kRows = std::to_array<Row>({
     row<cb_op::CB_RECALL_ANY>(serve_recall_any),
     row<cb_op::CB_RECALLABLE_OBJ_AVAIL>(),
     row<cb_op::CB_RECALL_SLOT>(serve_recall_slot),
-    row<cb_op::CB_SEQUENCE>(),  // served apart
+    row<cb_op::CB_SEQUENCE>(),  // served by sequence()
     row<cb_op::CB_WANTS_CANCELLED>(),
     row<cb_op::CB_NOTIFY_LOCK>(serve_notify_lock),
     row<cb_op::CB_NOTIFY_DEVICEID>(),
@@ -164,7 +169,7 @@ const Row* find_row(std::uint32_t number, unsigned minor_version) {
 
 channel_attrs4 back_channel(std::uint32_t receive_size, std::uint32_t send_size, std::uint32_t slots) {
   channel_attrs4 attributes;
-  // 18.36.3: these sizes have the RPC header in them, and not the transport's.
+  // RFC 8881 18.36.3: these sizes include the RPC header, but not the transport's header.
   attributes.ca_maxrequestsize = without_transport(receive_size);
   attributes.ca_maxresponsesize = largest_callback_reply(send_size);
   attributes.ca_maxresponsesize_cached = attributes.ca_maxresponsesize;
@@ -180,7 +185,7 @@ std::uint32_t largest_callback_reply(std::uint32_t send_size) {
   return without_transport(send_size);
 }
 
-/// One CB_COMPOUND while it is answered.
+/// A CB_COMPOUND while it is answered.
 struct CallbackService::Request {
   xdr::ConstBytes call;
   std::uint32_t xid = 0;
@@ -188,21 +193,22 @@ struct CallbackService::Request {
   CB_COMPOUND4args_head head;
   CB_SEQUENCE4args sequence;
 
-  Slot* slot = nullptr;  // once CB_SEQUENCE is good
+  Slot* slot = nullptr;  // null until CB_SEQUENCE is good
   std::uint64_t fingerprint = 0;
-  bool repeated = false;                   // the slot's last request once more
-  std::uint64_t limit = 0;                 // of the Reply's size
-  nfsstat4 too_big = NFS4ERR_REP_TOO_BIG;  // what to say at the limit
+  bool repeated = false;                   // the slot's last request was sent once more
+  std::uint64_t limit = 0;                 // largest size of the Reply
+  nfsstat4 too_big = NFS4ERR_REP_TOO_BIG;  // status of an operation whose result exceeds the limit
 
   std::uint32_t done = 0;  // results so far
   nfsstat4 status = NFS4_OK;
 
   [[nodiscard]] bool more() const { return done + 1 < head.argarray_count; }
-  /// Its Reply was kept, and fits the connection that it is wanted on now.
+  /// Whether the Reply was kept when the request came first, and fits the connection that the
+  /// request came over now.
   [[nodiscard]] bool has_reply() const {
     return slot != nullptr && repeated && !slot->reply.empty() && slot->reply.size() <= limit;
   }
-  /// Room that has to stay behind the current result: for the next one to say that it failed.
+  /// Room to keep free behind the current result, so that the next operation can at least say that it failed.
   [[nodiscard]] std::uint64_t reserve() const { return more() ? kFailed : 0; }
 };
 
@@ -247,10 +253,11 @@ bool CallbackService::answer(xdr::ConstBytes call, xdr::Message& reply, std::uin
   rpc::ReplyHeader verdict = judge(header);
   if (verdict.refusal == Refusal::none && header.procedure == CB_COMPOUND) {
     CB_COMPOUND4args_head head;
-    // A count that cannot be true belongs to an array that cannot be decoded: RFC 5531's GARBAGE_ARGS.
+    // A count that cannot be true belongs to an array that cannot be decoded, which RFC 5531
+    // answers by GARBAGE_ARGS.
     if (decode(in, head) && head.argarray_count <= in.remaining() / kWord) {
       if (head.minorversion == 0 && !has_sessions() && head.callback_ident != callback_ident_) {
-        // It is not from a server that was given this ident; no status of a COMPOUND's says that.
+        // The Call is not from a server that was given this callback_ident. No status of a COMPOUND says so.
         rpc::begin_reply(reply, header.xid, {Refusal::authentication, rpc::kAuthBadCred, 0});
         return true;
       }
@@ -295,17 +302,17 @@ void CallbackService::compound(Request& request, xdr::Message& reply) {
   CB_COMPOUND4res_head head{.status = NFS4_OK, .tag = std::move(request.head.tag), .resarray_count = 0};
   if (!has_sessions()) request.too_big = NFS4ERR_RESOURCE;
   if (out.position() + xdr::encoded_size(head) + kFailed > request.limit) {
-    // There is no room for the tag, so none for a result either.
+    // If the reply has no room for the tag, it has none for a result either.
     head.tag.value.clear();
     request.status = request.too_big;
   } else if (!is_agreed(request.head.minorversion)) {
-    request.status = NFS4ERR_MINOR_VERS_MISMATCH;  // 19.2.3: without a result
+    request.status = NFS4ERR_MINOR_VERS_MISMATCH;  // RFC 8881 19.2.3: without a result
   }
   const std::size_t status_at = out.position();
   encode(out, head);
   const std::size_t count_at = out.position() - kWord;
 
-  // What stands behind the last operation is passed over: by then the others have been executed.
+  // Bytes behind the last operation are ignored, because the operations have been executed by then.
   while (request.done < request.head.argarray_count && request.status == NFS4_OK) operation(request, out);
 
   if (request.has_reply()) {
@@ -324,7 +331,7 @@ void CallbackService::compound(Request& request, xdr::Message& reply) {
   }
 }
 
-/// Appends one result, for which there is room if it is a failure.
+/// Appends one result. If the operation fails, there is always room for its result.
 void CallbackService::operation(Request& request, xdr::Encoder& out) {
   std::uint32_t number = 0;
   const bool there = request.in.u32(number);
@@ -346,12 +353,13 @@ nfsstat4 CallbackService::run(Request& request, std::uint32_t number, xdr::Encod
   if (request.done == 0 && has_sessions()) {
     return number == OP_CB_SEQUENCE ? sequence(request, out) : NFS4ERR_OP_NOT_IN_SESSION;
   }
-  // 2.10.6.1.3: csa_cachethis is about what follows CB_SEQUENCE, whose own result can be had again always.
+  // RFC 8881 2.10.6.1.3: csa_cachethis concerns what follows CB_SEQUENCE. The result of CB_SEQUENCE itself
+  // can be produced again at any time.
   if (request.repeated) return NFS4ERR_RETRY_UNCACHED_REP;
   if (number == OP_CB_SEQUENCE) return NFS4ERR_SEQUENCE_POS;
   const Row& operation = *find_row(number, request.head.minorversion);
   if (operation.serve == nullptr) return NFS4ERR_NOTSUPP;
-  // Before it is executed: what cannot be said is not done.
+  // The size is checked before the operation is executed, because what cannot be answered must not be done.
   if (out.position() + operation.body + request.reserve() > request.limit) return request.too_big;
   return operation.serve({handler_, request.sequence.csa_referring_call_lists.value, request.in, out});
 }
@@ -363,7 +371,7 @@ nfsstat4 CallbackService::sequence(Request& request, xdr::Encoder& out) {
   if (status != NFS4_OK) return status;
   request.slot = &slots_[args.csa_slotid];
   if (request.has_reply()) {
-    request.head.argarray_count = 1;  // nothing more to look at
+    request.head.argarray_count = 1;  // has_reply(): the kept Reply has the rest
   }
   if (args.csa_cachethis && limits_.ca_maxresponsesize_cached < request.limit) {
     request.limit = limits_.ca_maxresponsesize_cached;
@@ -374,21 +382,23 @@ nfsstat4 CallbackService::sequence(Request& request, xdr::Encoder& out) {
   return NFS4_OK;
 }
 
-/// RFC 8881 20.9.3 and 2.10.6. `reply_size`: what is needed at least.
+/// Judges CB_SEQUENCE (RFC 8881 20.9.3 and 2.10.6). `reply_size`: the least size of the Reply.
 nfsstat4 CallbackService::judge_sequence(Request& request, std::size_t reply_size) {
   const CB_SEQUENCE4args& args = request.sequence;
   if (!open_ || args.csa_sessionid != session_) return NFS4ERR_BADSESSION;
   if (args.csa_slotid >= slots_.size()) return NFS4ERR_BADSLOT;
   if (args.csa_highest_slotid >= slots_.size()) return NFS4ERR_BAD_HIGH_SLOT;
   const Slot& slot = slots_[args.csa_slotid];
-  // Only what follows CB_SEQUENCE is compared: its own arguments may be newer ones.
+  // Only what follows CB_SEQUENCE is compared, because a retransmission may have newer
+  // arguments of CB_SEQUENCE.
   const xdr::ConstBytes rest = request.call.last(request.in.remaining());
   request.fingerprint =
       std::hash<std::string_view>()({reinterpret_cast<const char*>(rest.data()), rest.size()});
   if (slot.used && args.csa_sequenceid == slot.last) {
     if (request.fingerprint != slot.request) return NFS4ERR_SEQ_FALSE_RETRY;
     request.repeated = true;
-  } else if (args.csa_sequenceid != slot.last + 1) {  // 2.10.6.1: wraps from 2^32 - 1 to 0
+    // RFC 8881 2.10.6.1: the sequence id wraps from 2^32 - 1 to 0.
+  } else if (args.csa_sequenceid != slot.last + 1) {
     return NFS4ERR_SEQ_MISORDERED;
   }
   if (request.call.size() > limits_.ca_maxrequestsize) return NFS4ERR_REQ_TOO_BIG;

@@ -25,7 +25,7 @@ Error Calls::error_of(const CompoundReply& reply, const char* what, const std::s
 }
 
 bool Calls::is_lost_state(nfsstat4 status) {
-  // State goes with its client id, too.
+  // A server that has lost a client id has lost its state, too.
   return retry_of(status) == Retry::with_new_state || status == NFS4ERR_STALE_CLIENTID;
 }
 

@@ -1,4 +1,4 @@
-// How opens and locks are asked for that the server does not have any more (RFC 8881 8.4.2, 9.11).
+// Requests for opens and locks that the server no longer has (RFC 8881 8.4.2, 9.11).
 #pragma once
 
 #include <utility>
@@ -8,8 +8,10 @@
 namespace nfsrdma::nfs4 {
 
 enum class Claim : std::uint8_t {
-  reclaim,  ///< by recovery, in the server's grace period: nobody else can have had it in between
-  anew,     ///< on behalf of a call that found it gone: somebody else may have had it in between
+  /// Made by recovery, in the server's grace period: no other client can have had the state in between.
+  reclaim,
+  /// Made for a call that found the state gone: another client may have had it in between.
+  anew,
 };
 
 inline async::Task<Result<CompoundReply>> call_for(Claim how, Calls& calls, Compound compound,

@@ -1,16 +1,16 @@
-// What a client has of the server, and what it does about it: the parts that belong to a client id rather than
-// to a session or a connection (RFC 8881 2.4, 8), put together.
+// The state that a server keeps for this client, and the parts that maintain it. They belong to the client id
+// rather than to a session or a connection (RFC 8881 2.4, 8).
 //
+//   outstanding   counts the work that has to end (Outstanding::none()) before the client id can be destroyed
 //   opens         the registry of open files, which are reclaimed after a restart, and the records of files
 //   openings      OPENs under way
-//   leftovers     what is given back beside, because nobody has a use for it
-//   delegations   taken, recalled, returned
-//   locks         what is claimed again or lost of byte-range locks
-//   open_recovery what is had again of opens
-//   revocations   what the server took away is found and freed
-//   outstanding   how much of this is under way: none() before the client id can go
+//   leftovers     gives state without a user back to the server, in the background
+//   delegations   takes delegations, answers their recalls, and returns them
+//   locks         claims byte-range locks again, or declares them lost
+//   open_recovery recovers opens
+//   revocations   finds and frees the state that the server has revoked
 //
-// Each may be used by itself; a part only knows those above it. All are confined to the loop's thread.
+// Each part may be used by itself; a part knows only those above it. All are confined to the loop's thread.
 #pragma once
 
 #include "nfs4/open_recovery.h"
@@ -19,7 +19,7 @@
 namespace nfsrdma::nfs4 {
 
 struct ClientState {
-  /// `hold`: told whether there is something that the server may recall (delegations.h).
+  /// `hold`: called with whether there is something that the server may recall (delegations.h).
   ClientState(Calls& calls, const Lease& lease, const engine::Modifications& modifications,
               engine::ServerCounters& counters, bool claims_expired_locks, Delegations::HoldSink hold)
       : outstanding(calls.loop()),

@@ -49,7 +49,8 @@ async::Task<void> CloseBatch::send(Calls& calls, Ones all) {
       return true;
     });
     if (all.empty()) co_return;
-    // Those of one user are vouched for together.
+    // A COMPOUND takes files of one caller and one security flavour only, because one credential
+    // vouches for all of it.
     const Closing& first = all.front()->what;
     const auto other = std::ranges::find_if(all, [&first](const auto& one) {
       return one->what.caller != first.caller || one->what.file.mark != first.file.mark;
@@ -61,7 +62,7 @@ async::Task<void> CloseBatch::send(Calls& calls, Ones all) {
 }
 
 async::Task<std::size_t> CloseBatch::send_some(Calls& calls, std::span<const std::shared_ptr<One>> some) {
-  constexpr std::size_t kEach = 3;  // operations, at most; SEQUENCE is one more
+  constexpr std::size_t kEach = 3;  // operations for one file, at most; SEQUENCE is counted apart
   const Closing& first = some.front()->what;
   Compound compound = calls.begin("CLOSE", first.caller, first.file.mark);
   std::array<bool, kMost> returns{};
@@ -72,7 +73,7 @@ async::Task<std::size_t> CloseBatch::send_some(Calls& calls, std::span<const std
     compound.add<op::PUTFH>({what.file});
     compound.add<op::CLOSE>({0, what.stateid});
     operations += 2;
-    // It comes last: what the server says to it does not keep the file open.
+    // DELEGRETURN comes last, because a refusal of it must not keep the file open.
     if (const auto delegation = what.delegation()) {
       compound.add<op::DELEGRETURN>({calls.to_keep(*delegation)});
       returns.at(sent) = true;
@@ -97,7 +98,9 @@ async::Task<std::size_t> CloseBatch::send_some(Calls& calls, std::span<const std
     }
     const nfsstat4 status = reply->failed_status();
     if (retry_of(status) == Retry::later && answered > 1) {
-      --answered;  // as the first of the next COMPOUND, which Session::call() repeats
+      // This CLOSE begins the next COMPOUND, because Session::call() waits and repeats only if the
+      // first CLOSE is refused.
+      --answered;
     } else if (status == NFS4_OK) {
       one->end(calls.error_of(*reply, "CLOSE", calls.server()));
     } else {

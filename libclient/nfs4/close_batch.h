@@ -1,14 +1,14 @@
-// CLOSEs that nobody waits for leave together (RFC 8881 18.2): several in one COMPOUND, each behind a PUTFH of its own,
-// with the DELEGRETURN of its file behind it where there is a delegation.
+// CLOSEs that no caller waits for are sent together (RFC 8881 18.2): several in one COMPOUND, each behind a
+// PUTFH of its own, and followed by the DELEGRETURN of its file if there is a delegation to return.
 //
-// A program's close(2) is over before its CLOSE is, so a CLOSE may stand here for kHold, until kMost have come, or
-// until somebody needs one of them done (hurry()). One that is not wanted any more by then, since the file is open
-// again, is not sent. The server executes them in order, and ends with the first that it refuses: those behind it go
-// in another COMPOUND.
+// A program's close(2) returns before its CLOSE is sent. So a CLOSE may wait here for kHold, until kMost have
+// come, or until something depends on one of them (hurry()). If the file has been opened again by then, its
+// CLOSE is not sent. The server executes the CLOSEs in order and stops at the first that it refuses; those
+// behind it go in another COMPOUND.
 //
-// With sessions only: in NFSv4.0 an owner's calls come one after the other.
+// Used with sessions only: in NFSv4.0 an owner's calls are sent one after the other.
 //
-// Confined to the loop's thread. Its tasks hold on to what they need of it, and may not outlive the Calls.
+// Confined to the loop's thread. The tasks share ownership of what they need, and must not outlive the Calls.
 #pragma once
 
 #include <chrono>
@@ -34,7 +34,7 @@ class CloseBatch {
   CloseBatch(const CloseBatch&) = delete;
   CloseBatch& operator=(const CloseBatch&) = delete;
 
-  /// From now on close() may be used: nobody waits for what it does.
+  /// Allows close() from now on, because no program waits for the end of a CLOSE any more.
   void hold() { holds_ = true; }
   [[nodiscard]] bool holds() const { return holds_; }
 
@@ -42,15 +42,17 @@ class CloseBatch {
     nfs_fh4 file;
     stateid4 stateid;
     Caller caller;
-    bool urgent = false;  ///< somebody waits for it
-    // Called while the task of close() lives.
-    std::function<bool()> wanted;                         ///< asked when it is about to be sent
-    std::function<std::optional<stateid4>()> delegation;  ///< to be returned with it; asked behind wanted()
+    bool urgent = false;  ///< the CLOSE is awaited, so it is sent at once
+    // The functions below are called only while the task of close() lives.
+    std::function<bool()> wanted;  ///< called just before the CLOSE is sent
+    /// Returns the delegation to be returned with the CLOSE, if there is one. Called after wanted().
+    std::function<std::optional<stateid4>()> delegation;
     std::function<void()> on_returned;
   };
-  /// The server's answer to the CLOSE; none: it was not wanted any more. An Error: there was no answer.
+  /// Returns the server's answer to the CLOSE, or none if the CLOSE was no longer wanted. An Error means that
+  /// there was no answer.
   async::Task<Result<std::optional<nfsstat4>>> close(Closing what);
-  /// Those that stand here are sent now.
+  /// Sends at once the CLOSEs that wait here.
   void hurry();
 
  private:
@@ -58,7 +60,7 @@ class CloseBatch {
   struct One {
     One(async::Loop& loop, Closing c) : what(std::move(c)), ended(loop) {}
     const Closing what;
-    bool abandoned = false;  // nobody waits for the answer any more
+    bool abandoned = false;  // the task of close() has gone, so the answer is of no use
     std::optional<Answer> answer;
     async::Event ended;
     void end(Answer with) {
@@ -75,7 +77,7 @@ class CloseBatch {
   };
   using Ones = std::vector<std::shared_ptr<One>>;
   static async::Task<void> send(Calls& calls, Ones all);
-  /// As many of the first as have room. How many of them were answered.
+  /// Sends as many of the first CLOSEs as one COMPOUND has room for. Returns how many of them were answered.
   static async::Task<std::size_t> send_some(Calls& calls, std::span<const std::shared_ptr<One>> some);
 
   Calls& calls_;

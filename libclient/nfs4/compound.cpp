@@ -4,7 +4,7 @@
 
 namespace nfsrdma::nfs4 {
 namespace {
-constexpr std::uint32_t kMostResults = 1024;  // of a Reply; ours are far below
+constexpr std::uint32_t kMostResults = 1024;  // in one Reply; this client's COMPOUNDs have far fewer
 constexpr std::uint32_t kMostTag = 1024;
 }  // namespace
 
@@ -13,7 +13,7 @@ Compound::Compound(xdr::Message message, security::Voucher voucher, unsigned min
     : message_(std::move(message)), protection_(std::move(voucher.protection)), what_(what), mark_(mark) {
   rpc::begin_call(message_, rpc::kNfsProgram, NFS_V4, NFSPROC4_COMPOUND, voucher.credential);
   xdr::Encoder out(message_);
-  out.u32(0);  // no tag: it would come back in every Reply
+  out.u32(0);  // an empty tag, because the server would return it in every Reply
   out.u32(minor_version);
   count_at_ = out.position();
   out.u32(0);
@@ -62,7 +62,7 @@ rpcrdma::Call Compound::release(std::uint64_t max_response, async::TimePoint dea
   const bool covered = protection_ && protection_->covers_data();
   for (std::size_t i = 0; i < std::min(results_.size(), eligible.size()); ++i) {
     results_[i].wanted_inline = results_[i].wanted_inline || covered;
-    // What is wanted in the stream stays there.
+    // A result that is wanted in the stream gets no Write chunk, so the Reply's stream must have room for it.
     if (results_[i].wanted_inline) size.max_reduced = xdr::sum(size.max_reduced, xdr::padded(eligible[i]));
   }
   // RFC 8267 4.2.2: from v4.1 on ca_maxresponsesize bounds every Reply.
@@ -74,7 +74,8 @@ rpcrdma::Call Compound::release(std::uint64_t max_response, async::TimePoint dea
   call.reply_max_inline = size.max_inline;
   call.reply_max_reduced = size.max_reduced;
   call.deadline = deadline;
-  // RFC 8267 4.6: SEQUENCE or RENEW alone keeps the lease, also while every other credit waits for its Reply.
+  // A SEQUENCE or RENEW alone keeps the lease, so it may use the credit that is kept for health checks while
+  // every other credit waits for its Reply (RFC 8267 4.6).
   call.health_check = is_renewal();
   return call;
 }
@@ -100,7 +101,7 @@ bool CompoundReply::next(nfs_opnum4 expected) {
   if (failed_status_ != nfsstat4::NFS4_OK) return false;
   current_ = expected;
   if (taken_ == executed_) {
-    // The server stopped here without a result for the operation: its COMPOUND status says why.
+    // The server stopped before this operation and gave no result for it: the COMPOUND's status says why.
     failed_status_ = status_;
     return false;
   }

@@ -1,17 +1,19 @@
-// One COMPOUND (RFC 8881 16.2): built operation by operation, answered result by result.
+// A COMPOUND (RFC 8881 16.2): built operation by operation, answered result by result.
 //
 //     Compound c = session.begin("READ");
 //     c.add<op::PUTFH>({fh});
 //     c.read({stateid, offset, count}, destination);          // a DDP-eligible result with its memory
 //     auto reply = co_await session.call(std::move(c), deadline);
 //     READ4res res;
-//     if (reply && reply->take<op::PUTFH>() && reply->take<op::READ>(res)) …
+//     if (reply && reply->take<op::PUTFH>() && reply->take<op::READ>(res)) ...
 //
-// While it is built, the largest Reply is summed up (reply_sizing/). With sessions the first operation is SEQUENCE;
-// its slot and sequence id are filled in when a slot is had, at a known place of the encoded stream, so that
-// the same bytes serve a second try. In NFSv4.0 the same is done with the seqids of owners (by(), fill_in()).
+// While a COMPOUND is built, the size of the largest Reply is summed up (reply_sizing/). With sessions the
+// first operation is SEQUENCE. Its slot and sequence id are filled in at a known place of the encoded stream
+// when a slot has been obtained, so that the same bytes serve a second try. In NFSv4.0 the seqids of owners
+// are filled in likewise (by(), fill_in()).
 //
-// A Compound owns its encoded bytes; memory of WRITE data and of results is the caller's until the call ends.
+// A Compound owns its encoded bytes; the memory of WRITE data and of results is the caller's
+// until the call ends.
 #pragma once
 
 #include <algorithm>
@@ -41,24 +43,24 @@ inline constexpr bool is_one_of = (std::is_same_v<Op, Ops> || ...);
 using engine::Changes;
 using engine::hash_of;
 
-/// An operation of NFSv4.0 that counts among those of an owner, or names a client id (RFC 7530 9.1.7). Places in the
-/// encoded stream; 0: there is none.
+/// An operation of NFSv4.0 that is counted by the seqid of an owner, or names a client id (RFC 7530 9.1.7).
+/// The places (..._at) are positions in the encoded stream; 0 means that the operation has no such field.
 struct OwnedOperation {
   enum class Whose : std::uint8_t { open_owner, lock_owner, nobody } whose = Whose::nobody;
-  std::uint32_t index = 0;  ///< of the operation
+  std::uint32_t index = 0;  ///< of the operation in the COMPOUND
   std::size_t seqid_at = 0;
   std::size_t client_at = 0;
-  std::size_t generation_at = 0;  ///< the end of the owner's name (v40/owners.h)
-  /// It has no stateid: EXPIRED is said of the client id.
+  std::size_t generation_at = 0;  ///< in the last bytes of the owner's name (v40/owners.h)
+  /// The operation has no stateid, so EXPIRED in its answer is about the client id.
   bool of_client_alone = false;
 };
 
 class Compound {
  public:
-  /// Encodes RPC header, COMPOUND header and SEQUENCE into `message`, which must be empty. `what` names the
-  /// call in errors. With `with_sequence` false the caller adds its own first operation (EXCHANGE_ID and the
-  /// like).
-  /// `mark`: of the flavour that vouches; the handles that the Reply brings get it.
+  /// Encodes the RPC header, the COMPOUND header and SEQUENCE into `message`, which must be empty.
+  /// `what` names the call in errors. With `with_sequence` false the caller adds its own first
+  /// operation (EXCHANGE_ID and the like). `mark`: of the flavour that vouches; the handles that the
+  /// Reply brings get it.
   Compound(xdr::Message message, security::Voucher voucher, unsigned minor_version, const char* what,
            bool with_sequence = true, security::Mark mark = 0);
 
@@ -74,35 +76,37 @@ class Compound {
     reply_sizing::add<Op>(size_, args);
     return *this;
   }
-  /// NFSv4.0: whose operations it has, the open owner (Open::owner) and the lock owner (LockState::unique). To be said
-  /// before they are added.
+  /// For NFSv4.0: names the open owner (Open::owner) and the lock owner (LockState::unique) of the operations
+  /// that are added after this call.
   Compound& by(std::optional<std::uint64_t> open_owner, std::optional<std::uint64_t> lock_owner = {}) {
     open_owner_ = open_owner;
     lock_owner_ = lock_owner;
     return *this;
   }
-  /// An operation without arguments.
+  /// Adds an operation without arguments.
   template <class Op>
   Compound& add() {
     return add<Op>(typename Op::Args{});
   }
-  /// READ into `destination`, whose size is the count. `in_stream`: its data comes without a Write chunk, and is
-  /// copied there.
+  /// Adds READ into `destination`, whose size is the count. `in_stream`: the data comes without a Write
+  /// chunk, and is copied there.
   Compound& read(const stateid4& stateid, std::uint64_t offset, std::span<std::byte> destination,
                  bool in_stream = false) {
     results_.push_back({destination, in_stream});
     return add<op::READ>({stateid, offset, static_cast<count4>(destination.size())});
   }
-  /// READ_PLUS: what `destination` gets is the data of the first element that has some; the others' stands in
-  /// the Reply (RFC 8267 4.1.1). It is the last operation that reads: a Write chunk that it leaves unused, as an answer
-  /// without data does, some servers fill with the next result (RFC 8166 4.3.2.2), others return in its place.
+  /// Adds READ_PLUS. `destination` gets the data of the first element that has some; data of later elements
+  /// is in the Reply (RFC 8267 4.1.1). READ_PLUS must be the last operation that reads, because an answer
+  /// without data leaves its Write chunk unused: some servers fill that chunk with the next result (RFC 8166
+  /// 4.3.2.2), others return it empty in its own place.
   Compound& read_plus(const stateid4& stateid, std::uint64_t offset, std::span<std::byte> destination,
                       bool in_stream = false) {
     results_.push_back({destination, in_stream});
     return add<op::READ_PLUS>({stateid, offset, static_cast<count4>(destination.size())});
   }
-  /// READLINK, with its text copied into `destination`. It is eligible for a Write chunk, and never gets one:
-  /// Linux (6.1, nfsd4_encode_readlink) then takes four wrong bytes out of the stream, and a text is short.
+  /// Adds READLINK, whose text is copied into `destination`. READLINK is eligible for a Write chunk, and
+  /// never gets one here: with one, Linux (6.1, nfsd4_encode_readlink) takes four wrong bytes out of the
+  /// stream, and a text is short.
   Compound& read_link(std::span<std::byte> destination) {
     results_.push_back({destination, true});
     return add<op::READLINK>();
@@ -113,24 +117,25 @@ class Compound {
   /// Returns null if any connection will do.
   [[nodiscard]] rpc::Channel* over() const { return over_ != nullptr && over_->up() ? over_ : nullptr; }
 
-  /// Of what READs bring and WRITEs take.
+  /// Returns how many bytes READs bring and WRITEs take.
   [[nodiscard]] std::size_t data_size() const { return rpcrdma::data_size(message_, results_); }
   [[nodiscard]] const char* what() const { return what_; }
   [[nodiscard]] security::Mark mark() const { return mark_; }
   [[nodiscard]] bool has_sequence() const { return sequence_at_ != 0; }
-  /// Where SEQUENCE's arguments stand in the message.
+  /// Position of SEQUENCE's arguments in the message.
   [[nodiscard]] std::size_t sequence_at() const { return sequence_at_; }
-  /// Has an operation that must not run twice.
+  /// Whether an operation must not run twice.
   [[nodiscard]] bool modifies() const { return first_modifying_ < count_; }
-  /// May change something on the server, if only to what it was before.
+  /// Whether the call may change something on the server, if only to what it was before.
   [[nodiscard]] bool has_effect() const { return modifies() || changes_.any || changes_.handle; }
-  /// Whether it leads to the same state when the server executes it a second time, as a new request, after a
-  /// first time of which nobody knows: not so for what makes, removes or replaces names. (What modifies state
-  /// of this client only, an OPEN or a LOCK, is had again so.)
+  /// Whether the server reaches the same state if it executes the call a second time, as a new request, after
+  /// a first time that is not known to have happened. False for operations that make, remove or replace
+  /// names. (An operation that changes the state of this client only, such as OPEN or LOCK, recovers that
+  /// state when it is repeated.)
   [[nodiscard]] bool repeatable() const { return repeatable_; }
   [[nodiscard]] const Changes& changes() const { return changes_; }
-  /// How large its Reply is cannot be said, and what it does must not be done twice: no such request is sent
-  /// (RFC 8267 2.6), since nobody would know what to do with the answer that it does not fit.
+  /// Whether the size of the Reply has no known bound although the call must not be executed twice. No such
+  /// request is sent (RFC 8267 2.6), because a Reply that does not fit would leave the outcome unknown.
   [[nodiscard]] bool is_a_gamble() const { return modifies() && size_.beyond != 0; }
   /// The index of the first operation that must not run twice; the count of operations if there is none.
   [[nodiscard]] std::uint32_t first_modifying() const { return std::min(first_modifying_, count_); }
@@ -139,23 +144,24 @@ class Compound {
   [[nodiscard]] const std::optional<std::uint64_t>& open_owner() const { return open_owner_; }
   [[nodiscard]] const std::optional<std::uint64_t>& lock_owner() const { return lock_owner_; }
   [[nodiscard]] const std::vector<OwnedOperation>& owned() const { return owned_; }
-  /// Its Reply keeps the open owner's turn (Calls::settle_owner).
+  /// Whether the call has an OPEN, whose Reply keeps the open owner's turn (Calls::settle_owner).
   [[nodiscard]] bool opens() const { return opens_; }
-  /// Renews the lease and does nothing else.
+  /// Whether the call renews the lease and does nothing else.
   [[nodiscard]] bool is_renewal() const { return count_ == 1 && (has_sequence() || renews_); }
 
-  /// Puts these into the encoded operation.
+  /// Puts the client id, the seqid and the generation into the encoded operation.
   void fill_in(const OwnedOperation& operation, clientid4 client, seqid4 seqid, std::uint64_t generation);
-  /// Fills in the SEQUENCE operation (RFC 8881 18.46).
+  /// Puts the arguments of SEQUENCE into the encoded call (RFC 8881 18.46).
   void set_sequence(const SEQUENCE4args& args);
-  /// Hands the encoded call to the transport; restore() takes its message back for another try.
-  /// `room`: whether it is provided for results that are larger than their like ever is (ReplySize::beyond).
+  /// Hands the encoded call to the transport; restore() takes its message back for another try. With
+  /// Room::most the Reply has room also for the rare results that are larger than their kind usually is
+  /// (ReplySize::beyond).
   enum class Room : std::uint8_t { usual, most };
   rpcrdma::Call release(std::uint64_t max_response, async::TimePoint deadline, Room room = Room::most);
   void restore(xdr::Message message) { message_ = std::move(message); }
   xdr::Message take_message() { return std::move(message_); }
   [[nodiscard]] const xdr::Message& message() const { return message_; }
-  /// Null: the Reply comes in clear.
+  /// Null if the Reply is not protected.
   [[nodiscard]] rpc::Protection* protection() const { return protection_.get(); }
 
  private:
@@ -166,7 +172,8 @@ class Compound {
     if constexpr (is_one_of<Op, CREATE, REMOVE, RENAME, LINK, REMOVEXATTR>) return false;
     if constexpr (is_one_of<Op, SETXATTR>) return args.sxa_option != SETXATTR4_CREATE;
     if constexpr (is_one_of<Op, OPEN>) {
-      // EXCLUSIVE4 and EXCLUSIVE4_1 are known again by their verifiers, UNCHECKED4 opens what is there.
+      // The server recognizes EXCLUSIVE4 and EXCLUSIVE4_1 by their verifiers, and UNCHECKED4 opens
+      // the file that exists.
       const createhow4* how = args.openhow.template get<OPEN4_CREATE>();
       return how == nullptr || how->template get<GUARDED4>() == nullptr;
     }
@@ -191,7 +198,7 @@ class Compound {
     } else if constexpr (is_one_of<Op, OPEN_DOWNGRADE, OPEN_CONFIRM>) {
       note({open_owner, 0, begin + kStateid, 0, 0});
     } else if constexpr (is_one_of<Op, LOCK>) {
-      const std::size_t locker_at = begin + 28;  // behind type, reclaim, range, and which of the two it is
+      const std::size_t locker_at = begin + 28;  // behind type, reclaim, range, and the union's discriminant
       if (args.locker.template get<true>() != nullptr) {
         const std::size_t lock_seqid_at = locker_at + 4 + kStateid;
         note({open_owner, 0, locker_at, 0, 0});
@@ -202,7 +209,7 @@ class Compound {
     } else if constexpr (is_one_of<Op, LOCKU>) {
       note({lock_owner, 0, begin + 4, 0, 0});
     } else if constexpr (is_one_of<Op, LOCKT>) {
-      // Who has locked nothing there has a name without a generation.
+      // A lock owner that has locked nothing there has a name without a generation.
       note({lock_owner, 0, 0, begin + 20, lock_owner_ ? end - sizeof(std::uint64_t) : 0, true});
     } else if constexpr (is_one_of<Op, RELEASE_LOCKOWNER>) {
       note({lock_owner, 0, 0, begin, end - sizeof(std::uint64_t), true});
@@ -243,42 +250,44 @@ class Compound {
   std::optional<std::size_t> current_;  // hash of the current file handle, if it was given
   Changes changes_;
   bool repeatable_ = true;
-  // of NFSv4.0
+  // The members below are used by NFSv4.0 only.
   std::optional<std::uint64_t> open_owner_, lock_owner_;
   std::vector<OwnedOperation> owned_;
   bool opens_ = false, renews_ = false;
 };
 
-/// Encodes SEQUENCE's arguments there (RFC 8881 18.46).
+/// Encodes SEQUENCE's arguments at `at` (RFC 8881 18.46).
 void put_sequence(std::byte* at, const SEQUENCE4args& args);
 
-/// A Reply being read. Results come in order; take() fails at the first operation that the server refused,
-/// and failed_status() then says why.
+/// A Reply that is read result by result, in order. take() fails at the first operation that the server
+/// refused, and failed_status() then says why.
 class CompoundReply {
  public:
   CompoundReply(rpc::Channel& channel, rpcrdma::Reply reply) : reply_(channel, std::move(reply)) {}
 
-  /// Reads the RPC and COMPOUND headers and opens what is protected. An Error, for `what` at `peer`, if they
-  /// are none, are not the server's, or say that the Call was refused.
+  /// Reads the RPC and COMPOUND headers, and opens a protected Reply. Returns an Error, for `what` at
+  /// `peer`, if the headers cannot be decoded, if the Reply is not the server's, or if it says that
+  /// the Call was refused.
   Status begin(rpc::Protection* protection, const char* what, const std::string& peer);
-  /// Of the Compound.
+  /// Mark of the Compound that this is the Reply to.
   [[nodiscard]] security::Mark mark() const { return mark_; }
   void set_mark(security::Mark mark) { mark_ = mark; }
-  /// Session::epoch() when the call was sent: state that it brings belongs to the client id of then.
+  /// Session::epoch() when the call was sent. State that the Reply brings belongs to the
+  /// client id of that epoch.
   [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
   void set_epoch(std::uint64_t epoch) { epoch_ = epoch; }
-  /// What is kept for as long as the Reply of an OPEN is in hand: the turn of its owner (Calls::settle_owner).
+  /// Keeps the turn of the open owner for as long as the Reply to its OPEN is in hand (Calls::settle_owner).
   void keep_turn(std::shared_ptr<void> turn) { turn_ = std::move(turn); }
   [[nodiscard]] const std::shared_ptr<void>& turn() const { return turn_; }
   void let_go() { turn_.reset(); }
   [[nodiscard]] nfsstat4 status() const { return status_; }
   /// How many operations were executed, the failed one included.
   [[nodiscard]] std::uint32_t executed() const { return executed_; }
-  /// The status of the COMPOUND, except of SEQUENCE: NFS4_OK if all went well.
+  /// Returns what is wrong with the encoding of the results, if anything.
   [[nodiscard]] xdr::Fault fault() const { return reply_.results().fault(); }
   [[nodiscard]] nfs_opnum4 current() const { return current_; }
 
-  /// Decodes the next result into `res`: true if it is that operation's and NFS4_OK.
+  /// Decodes the next result into `res`. Returns true if it is a result of that operation, with NFS4_OK.
   template <class Op>
   bool take(typename Op::Res& res) {
     if (!next(Op::number)) return false;
@@ -293,11 +302,13 @@ class CompoundReply {
     typename Op::Res res{};
     return take<Op>(res);
   }
-  /// The status of the operation that take() refused last; NFS4_OK where the Reply itself is at fault.
+  /// The status with which the server refused the operation of the last take(); NFS4_OK if the
+  /// Reply itself is at fault.
   [[nodiscard]] nfsstat4 failed_status() const { return failed_status_; }
-  /// Behind the last result: passes over `count` bytes and their padding, if that is all that is left.
+  /// Called behind the last result: skips `count` bytes and their padding. Returns false if they are
+  /// not all that is left.
   bool pass_over(std::size_t count);
-  /// To be called when every result has been taken.
+  /// To be called when every result has been taken. Returns false if something is left over.
   bool finish() { return in().finish(); }
 
  private:

@@ -1,4 +1,4 @@
-// Between the public API's values and NFSv4's.
+// Conversions between the values of the public API and those of NFSv4.
 #pragma once
 
 #include <optional>
@@ -11,19 +11,20 @@
 
 namespace nfsrdma::nfs4 {
 
-/// The attributes that the public Attributes is made of.
+/// The attributes that the public Attributes are made of.
 const bitmap4& public_attributes();
-/// Owners that the server gives as names have no numbers yet (ids/id_names.h has them).
+/// Converts attributes. Owners that the server gives as names have no numbers yet
+/// (ids/id_names.h translates them).
 Attributes to_public(const WireAttributes& wire);
 FileType to_public(nfs_ftype4 type);
-/// None: they cannot be decoded.
+/// Returns none if the attributes cannot be decoded.
 std::optional<Attributes> to_public(const fattr4& wire);
-/// Of what is made: the permission bits alone.
+/// Returns the attributes for a new object: the permission bits alone.
 SetAttributes with_mode(std::uint32_t mode);
-/// For SETATTR, OPEN and CREATE. Owners are said by their numbers where they have no names.
+/// Encodes attributes for SETATTR, OPEN and CREATE. An owner without a name in `names` is sent as a number.
 fattr4 encode_changes(const SetAttributes& changes, const writing::Resizing& resizing,
                       const ids::OwnerNames& names = {});
-/// Leaves the size out, which needs a Resizing.
+/// Encodes all but the size, which needs a Resizing.
 fattr4 encode_changes_but_size(const SetAttributes& changes, const ids::OwnerNames& names = {});
 Error undecodable_attributes(std::string path);
 

@@ -1,14 +1,13 @@
-// COPYs that the server makes beside (RFC 7862 4.2.3, 15.2, 15.9, 16.1), and how they ended.
+// COPYs that the server makes in the background (RFC 7862 4.2.3, 15.2, 15.9, 16.1), and how they ended.
 //
 //     CopiesBeside::One copy(copies, loop);          // before the COPY is sent
-//     … the Reply says that the server copies beside: copy.is(wr_callback_id)
-//     while (!copy.outcome()) co_await copy.until(next);   // and ask by OFFLOAD_STATUS: CB_OFFLOAD may be
-//     lost
+//     ... the Reply says that the server copies in the background: copy.is(wr_callback_id)
+//     while (!copy.outcome()) co_await copy.until(next);   // and poll, since CB_OFFLOAD may be lost
 //
-// CB_OFFLOAD may overtake the Reply to the COPY. While one is asked for whose stateid is not known yet, what
-// the server says of an unknown copy is kept.
+// CB_OFFLOAD may overtake the Reply to the COPY. Therefore, while a COPY is under way whose stateid is not
+// known yet, the CB_OFFLOADs of unknown copies are kept.
 //
-// Confined to the loop's thread. What waits is woken from the loop, not from inside of ended().
+// Confined to the loop's thread. ended() wakes the waiting task from the loop, not from inside the call.
 #pragma once
 
 #include <algorithm>
@@ -26,10 +25,10 @@ class CopiesBeside {
   struct Outcome {
     stateid4 stateid{};
     nfsstat4 status = NFS4_OK;
-    write_response4 written{};  ///< as far as the status is NFS4_OK
+    write_response4 written{};  ///< valid if the status is NFS4_OK
   };
 
-  /// One COPY, from before it is sent until nobody waits for it any more.
+  /// A COPY, from before it is sent until its caller no longer waits for it.
   class One {
    public:
     One(CopiesBeside& all, async::Loop& loop) : all_(all), ended_(loop) { all_.ones_.push_back(this); }
@@ -39,7 +38,7 @@ class CopiesBeside {
     }
     One(const One&) = delete;
     One& operator=(const One&) = delete;
-    /// The server's name for it.
+    /// Sets the stateid by which the server names the copy, and takes its outcome if that came first.
     void is(const stateid4& stateid) {
       stateid_ = stateid;
       outcome_.reset();
@@ -49,7 +48,7 @@ class CopiesBeside {
       outcome_ = *early;
       all_.early_.erase(early);
     }
-    /// It is to be asked for once more.
+    /// Called before the COPY is sent once more.
     void is_unknown() { stateid_.reset(); }
     [[nodiscard]] const std::optional<Outcome>& outcome() const { return outcome_; }
     [[nodiscard]] async::Event::Wait until(async::TimePoint when) { return ended_.wait_until(when); }
@@ -62,7 +61,7 @@ class CopiesBeside {
     std::optional<Outcome> outcome_;
   };
 
-  /// CB_OFFLOAD. What to answer: that there is such a copy, or may be.
+  /// Takes a CB_OFFLOAD. Returns the answer to it: NFS4_OK if there is such a copy, or may be.
   nfsstat4 ended(const Outcome& outcome) {
     for (One* one : ones_) {
       if (!one->stateid_ || one->stateid_->other != outcome.stateid.other) continue;

@@ -1,13 +1,15 @@
-// csa_sequence, the sequence id of CREATE_SESSION (RFC 8881 18.36.4).
+// The sequence id of CREATE_SESSION, csa_sequence (RFC 8881 18.36.4).
 //
-// A client id has a slot of its own for CREATE_SESSION, with a cache of one answer: a request that bears the
-// sequence id of the last one is answered from it, a failure too. So every answer advances the sequence id,
-// and a request without an answer is sent again with the same. Servers differ in what they count: Linux does
-// not count what it failed to do, others remember their failures as the RFC has it. Where the server says
-// that it expects another (SEQ_MISORDERED), EXCHANGE_ID tells which; and where that does not help either, the
-// client has to become another instance of itself (is_hopeless()).
+// A client id has a slot of its own for CREATE_SESSION, with a cache of one answer. A request with the
+// sequence id of the last one is answered from that cache, even if the answer was a failure. So every answer
+// advances the sequence id, and a request without an answer is sent again with the same sequence id.
 //
-// Pure. Any thread.
+// Servers differ in what they count: Linux does not count what it failed to do, others remember their
+// failures as the RFC has it. If the server says that it expects another sequence id (SEQ_MISORDERED),
+// EXCHANGE_ID returns it. If that does not help either, the client must become another instance of
+// itself (is_hopeless()).
+//
+// Pure: no I/O, no clock. May be used in any thread.
 #pragma once
 
 #include "nfs4/types/types.h"
@@ -18,14 +20,15 @@ class CreateSequence {
  public:
   [[nodiscard]] sequenceid4 next() const { return next_; }
 
-  /// eir_sequenceid. `confirmed`: of a client id that has created sessions already; what it says then need
-  /// not mean anything (18.35.3), and counts only where our own count was refused.
+  /// Takes eir_sequenceid. `confirmed`: of a client id that has created sessions already. The
+  /// value need not mean anything then (RFC 8881 18.35.3), and counts only if the server has
+  /// refused this client's own count.
   void told(sequenceid4 value, bool confirmed) {
     if (!confirmed) misordered_ = 0;
     if (!confirmed || misordered_ % 2 == 1) next_ = value;
   }
 
-  /// CREATE_SESSION with next() was answered so.
+  /// Takes the server's answer to the CREATE_SESSION with next().
   void answered(nfsstat4 status) {
     const bool delayed = status == NFS4ERR_DELAY;
     bool counted = false;
@@ -35,7 +38,8 @@ class CreateSequence {
         ++next_;
         break;
       case NFS4ERR_SEQ_MISORDERED:
-        // A failure that was counted in vain, or the server counts what we did not, or the other way round.
+        // Either this client has counted a failure that the server did not, or the server has counted one
+        // that this client did not.
         ++misordered_;
         if (counted_failure_) {
           --next_;
@@ -45,14 +49,15 @@ class CreateSequence {
         counted_failure_ = false;
         return;
       case NFS4ERR_STALE_CLIENTID:
-        break;  // there is no slot
+        break;  // the server has no slot for the client id
       case NFS4ERR_DELAY:
-        // Linux wants the same again. One that gets the same answer again may get it from the cache.
+        // Linux expects the same sequence id again. A server that remembers the DELAY may have answered from
+        // its cache, so a second DELAY in a row advances the sequence id.
         counted = delayed_;
         if (delayed_) ++next_;
         break;
       default:
-        // The server has taken the sequence id for the one that it expects.
+        // The server has accepted the sequence id as the one that it expects.
         misordered_ = 0;
         counted = true;
         ++next_;
@@ -66,9 +71,9 @@ class CreateSequence {
  private:
   static constexpr unsigned kMostMisordered = 6;
   sequenceid4 next_ = 0;
-  unsigned misordered_ = 0;       // answers in a row
+  unsigned misordered_ = 0;       // SEQ_MISORDERED answers in a row
   bool delayed_ = false;          // the last answer was DELAY
-  bool counted_failure_ = false;  // next_ was advanced for a failure, and nothing else has come since
+  bool counted_failure_ = false;  // next_ was advanced for a failure, and no other answer has come since
 };
 
 }  // namespace nfsrdma::nfs4

@@ -14,7 +14,8 @@ namespace {
 
 using Offers = std::vector<Security>;
 
-/// Kerberos V, 1.2.840.113554.1.2.2 (RFC 4121); in DER it has a tag and its length before it, which some send.
+/// The OID of Kerberos V, 1.2.840.113554.1.2.2 (RFC 4121). In DER it begins with a tag and its length, which
+/// only some servers send.
 constexpr auto kKerberos =
     std::to_array<std::uint8_t>({0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02});
 constexpr std::size_t kTagAndLength = 2;
@@ -24,7 +25,7 @@ bool is_kerberos(xdr::ConstBytes oid) {
   return std::ranges::equal(oid, whole) || std::ranges::equal(oid, whole.subspan(kTagAndLength));
 }
 
-/// In the server's order, which says what it likes best (RFC 8881 18.29.3).
+/// Returns the flavours in the server's order, which is its order of preference (RFC 8881 18.29.3).
 Offers offers_of(const SECINFO4resok& ok) {
   Offers out;
   for (const secinfo4& one : ok.value) {
@@ -51,13 +52,14 @@ const Offers& all_flavors() {
   return all;
 }
 
-/// A directory, and a name in it; or an object alone, by an empty name.
+/// A name in a directory or, if the name is empty, the object of the handle itself.
 struct Door {
   nfs_fh4 handle;
   std::string name;
 };
 
-/// The object there, as it is found by the best of what is offered that works.
+/// Looks up the object behind the door with the best of the offered flavours. If that fails because of the
+/// flavour (is_of_flavor()), tries the next best.
 async::Task<Result<nfs_fh4>> enter(LeaseHolder& session, Caller caller, Door door, Offers offers) {
   const std::shared_ptr<security::Flavor> flavor = session.options().flavor;
   std::optional<Error> first;
@@ -83,9 +85,9 @@ async::Task<Result<nfs_fh4>> enter(LeaseHolder& session, Caller caller, Door doo
   }
 }
 
-/// How the server's root is to be asked about. The session may have yet to be opened.
+/// Returns the flavours that the server takes for its root. The session may not be open yet.
 async::Task<Result<Offers>> offers_at_root(Calls& calls, async::TimePoint deadline, bool in_recovery) {
-  // By no name: there is none for it in NFSv4.0.
+  // NFSv4.0 has SECINFO only, which needs a name, and the root has none.
   if (!calls.has_sessions()) co_return all_flavors();
   Compound compound = calls.begin("SECINFO_NO_NAME");
   compound.add<op::PUTROOTFH>().add<op::SECINFO_NO_NAME>(SECINFO_STYLE4_CURRENT_FH);
@@ -100,9 +102,10 @@ async::Task<Result<Offers>> offers_at_root(Calls& calls, async::TimePoint deadli
   co_return offers_of(*res.get<NFS4_OK>());
 }
 
-/// Which operation of which walk ended the COMPOUND: 0 is how the walk begins.
+/// The operation that ended the COMPOUND, as an index in its walk: 0 is the operation with
+/// which the walk begins.
 struct Refused {
-  Spot* spot = nullptr;  // null: none of them
+  Spot* spot = nullptr;  // null: the operation belongs to no walk
   std::size_t operation = 0;
 };
 Refused refused_in(Spots spots, const CompoundReply& reply, bool has_sequence) {
@@ -117,7 +120,8 @@ Refused refused_in(Spots spots, const CompoundReply& reply, bool has_sequence) {
   return {};
 }
 
-/// What is asked about in different ways is on different file systems.
+/// Whether the spots are asked about with different flavours, which means that they are on
+/// different file systems.
 bool are_apart(const LeaseHolder& session, Spots spots) {
   const security::Mark first = session.crossings().mark_of(*spots.front());
   return std::ranges::any_of(spots,
@@ -259,7 +263,8 @@ async::Task<Status> negotiate(LeaseHolder& session, std::vector<std::string> tar
     SECINFO4res res;
     if (take_walks(*reply, spots) && reply->take<op::GETFH>(found)) {
       const bool told = by_name ? reply->take<op::SECINFO>(res) : reply->take<op::SECINFO_NO_NAME>(res);
-      // A server that does not know it, or a name that leads nowhere: whoever uses it will see.
+      // Either the server does not have the operation, or the name leads nowhere. The first use of the
+      // target will show it.
       if (!told) co_return Status();
       door.handle = found.get<NFS4_OK>()->object;
       offers = offers_of(*res.get<NFS4_OK>());
