@@ -15,18 +15,19 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::ptrdiff_t kMostEarlyRecalls = 64;
-constexpr std::size_t kMostReturned =
-    1000;  // of which it is remembered that they were, while OPENs are under way
+/// How many returned delegations are remembered while OPENs are under way.
+constexpr std::size_t kMostReturned = 1000;
 constexpr async::Clock::duration kBetweenReturns = 500ms, kMostBetweenReturns = 4s;
 
-/// How large a file may get without the server being asked for room. Blocks are those that it may have at most.
+/// Returns how large a file may become before the server has to be asked for room. For a limit in blocks this
+/// is the size of all those blocks.
 std::uint64_t room_of(const nfs_space_limit4& limit) {
   if (const auto* size = limit.get<NFS_LIMIT_SIZE>()) return *size;
   const auto* blocks = limit.get<NFS_LIMIT_BLOCKS>();
   return blocks != nullptr ? std::uint64_t{blocks->num_blocks} * blocks->bytes_per_block : 0;
 }
 
-/// Other opens of the file share its delegation, too.
+/// Whether other opens of the file share the open's delegation, too.
 bool is_shared(const Open& open) {
   return open.delegation() != nullptr &&
          std::ranges::count(open.record->opens, true, &Open::shares_delegation) > 1;
@@ -37,7 +38,8 @@ bool is_shared(const Open& open) {
 Delegations::Delegations(Around around) : around_(std::move(around)) {
   around_.openings.on_ended = [this] { on_opening_ended(); };
   around_.opens.on_release = [this](Open& open) {
-    // The delegation of the file's last open cannot be returned any more: it goes with the client id.
+    // The delegation of the file's last open cannot be returned any more: the server drops
+    // it with the client id.
     if (open.delegation() != nullptr && !is_shared(open)) forget(*open.record);
     open.shares_delegation = false;
     hold_connections();
@@ -78,8 +80,8 @@ nfsstat4 Delegations::recall(const Recall& recall) {
     if (expected->returned) recalled_.push_back(expected->what);
     return NFS4_OK;
   }
-  // The OPEN that brings it may have been overtaken, whether or not the server names it among the referring
-  // calls.
+  // The recall may have overtaken the answer to the OPEN that grants the delegation, whether or not the
+  // server names that OPEN among the referring calls.
   const auto early = std::ranges::count(expected_, false, &Expected::returned);
   if (!around_.openings.empty() && early < kMostEarlyRecalls) {
     const async::TimePoint due = around_.calls.loop().now() + kMostPutOff;
@@ -136,14 +138,16 @@ std::optional<DelegatedAttributes> Delegations::attributes(const nfs_fh4& file) 
   if (!held) return std::nullopt;
   const bool changes = around_.modifications.is_under_way(file);
   const auto size = writers_ != nullptr && !changes ? writers_->written_size(file) : std::nullopt;
-  // 10.4.3: as it was granted, since there is nothing that the server does not have.
+  // RFC 8881 10.4.3: the change attribute is that of the grant, because the server has every
+  // change of this client.
   if (const auto& change = record->delegation->change; change && size)
     return DelegatedAttributes{*change, *size};
   return_beside(taken(*record));
   return std::nullopt;
 }
 
-/// An OPEN has ended. OPENs that began after a recall cannot return the recalled delegation.
+/// Called when an OPEN has ended. An OPEN that began after a recall cannot have been granted the
+/// recalled delegation.
 void Delegations::on_opening_ended() {
   if (expected_.empty()) return;
   std::vector<Recalled> unknown;
@@ -163,8 +167,8 @@ void Delegations::arm(async::TimePoint due) {
   });
 }
 
-/// Returns recalled delegations that OPENs under way have not returned within kMostPutOff. An OPEN that returns one
-/// later does not keep it.
+/// Sends DELEGRETURN for recalled delegations that no OPEN under way has granted within kMostPutOff. If the
+/// answer to an OPEN grants one of them later, it is not kept.
 void Delegations::return_what_is_due() {
   const async::TimePoint now = around_.calls.loop().now();
   std::vector<Recalled> due;
@@ -193,7 +197,8 @@ std::optional<Delegations::Expected> Delegations::take_expected(const stateid4& 
   return out;
 }
 
-/// The server has the delegation back. An OPEN that it executed before may yet tell of it.
+/// Called when the server has the delegation back. The answer to an OPEN that the server executed
+/// earlier may still have it.
 void Delegations::expect_no_more(const nfs_fh4& file, const stateid4& stateid) {
   if (around_.openings.empty() || expected_.size() >= kMostReturned) return;
   expected_.push_back({{file, stateid}, around_.calls.epoch(), around_.openings.now(), {}, true});
@@ -202,7 +207,7 @@ void Delegations::expect_no_more(const nfs_fh4& file, const stateid4& stateid) {
 // ---- what OPEN brings, and how it ends ----
 
 std::uint32_t Delegations::wanted_for(std::uint32_t access) const {
-  // Without a backchannel there is nobody to recall it from.
+  // Without a backchannel the server could not recall a delegation.
   if (!around_.calls.facts().backchannel || around_.calls.ending()) return OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
   if (access == OPEN4_SHARE_ACCESS_READ) return OPEN4_SHARE_ACCESS_WANT_READ_DELEG;
   return writers_ != nullptr ? OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG : OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
@@ -235,8 +240,9 @@ void Delegations::take(Open& open, const open_delegation4& delegation) {
   FileRecord& file = *open.record;
   std::optional<Delegation>& held = file.delegation;
   if (held && held->client == client && same(held->stateid)) return told_again(open, now, recalled);
-  if (now.writes && writers_ == nullptr) return return_beside({open.file, now.stateid});  // not asked for
-  // The server knows nothing of the earlier one, or has granted two. One that a CLOSE under way returns goes with that.
+  if (now.writes && writers_ == nullptr) return return_beside({open.file, now.stateid});  // not requested
+  // The server has lost the earlier delegation, or has granted two. If a CLOSE under way returns the earlier
+  // one, the record only forgets it.
   if (held && held->returning && !held->recalled)
     forget(file);
   else if (held)
@@ -297,7 +303,7 @@ const stateid4* Delegations::stateid_in(const open_delegation4& delegation) {
   return write != nullptr ? &write->stateid : nullptr;
 }
 
-/// For all opens that share it, without a word to those who rely on it.
+/// Drops the delegation for all opens that share it, without a call of end_sink_.
 void Delegations::forget(FileRecord& file) {
   if (!file.delegation) return;
   for (Open* open : file.opens) open->shares_delegation = false;
@@ -357,9 +363,9 @@ std::optional<stateid4> Delegations::return_with_close(Open& open) {
   return open.delegation()->stateid;
 }
 
-/// `stateid` is the delegation that the CLOSE was to return. Meanwhile an OPEN may have been granted another one, which is kept,
-/// or has been returned already. Where the CLOSE did not return its own, it is returned here, since the record of the file
-/// does not know of it any more.
+/// Called when the CLOSE that was to return the delegation `stateid` has ended. Meanwhile an OPEN may have
+/// been granted another delegation, which is kept, or which has been returned already. If the CLOSE did not
+/// return `stateid`, and the file's record has another delegation or none, `stateid` is returned here.
 void Delegations::returned_with_close(Open& open, const stateid4& stateid, bool gone) {
   if (gone) {
     open.record->deferred.ended(stateid);
@@ -381,7 +387,7 @@ void Delegations::start_return(Open& open) {
   return_beside(taken(*open.record));
 }
 
-/// The delegation, which is over for this client.
+/// Ends the delegation for this client, and returns what its DELEGRETURN needs.
 Delegations::Recalled Delegations::taken(FileRecord& file) {
   Recalled out{file.file, file.delegation->stateid, file.delegation->writes};
   end(file);
@@ -407,7 +413,7 @@ async::Task<void> Delegations::write_out(nfs_fh4 file) {
   while (!awaited->over) (void)co_await awaited->ended.wait_until(async::TimePoint::max());
 }
 
-/// Searches only delegations that the server has granted under this client id.
+/// Searches the DELEGRETURNs under way, for delegations that were granted under this client id only.
 std::shared_ptr<Delegations::Returning> Delegations::find_returning(const stateid4& stateid) const {
   const auto found = std::ranges::find_if(returning_, [&](const auto& one) {
     return one->epoch == around_.calls.epoch() && one->stateid.other == stateid.other;
@@ -415,7 +421,8 @@ std::shared_ptr<Delegations::Returning> Delegations::find_returning(const statei
   return found != returning_.end() ? *found : nullptr;
 }
 
-/// An OPEN under way may yet bring it, with a file handle by which the server takes it back.
+/// Called when the server has not taken the delegation back. The answer to an OPEN under way may still have
+/// it, with a file handle by which the server takes it back.
 void Delegations::not_returned(const stateid4& stateid) {
   for (Expected& one : expected_) {
     const bool same = one.epoch == around_.calls.epoch() && one.what.stateid.other == stateid.other;
@@ -426,7 +433,7 @@ void Delegations::not_returned(const stateid4& stateid) {
 }
 
 namespace {
-/// Whether by this answer to DELEGRETURN the server does not hold the delegation for this client any more.
+/// Whether the server, by this answer to DELEGRETURN, does not hold the delegation for this client any more.
 bool is_over(nfsstat4 status) {
   return retry_of(status) == Retry::none || retry_of(status) == Retry::with_new_state;
 }
@@ -446,11 +453,12 @@ async::Task<void> Delegations::give_back(Recalled what) {
   for (;;) {
     const nfs_fh4 file = returning->file;
     Compound compound = calls.begin_on(file, "DELEGRETURN");
-    // Whatever an OPEN under way has made of it: with the seqid of before, a server that has upgraded it would keep it
+    // to_keep() leaves the seqid out, because an OPEN under way may upgrade the delegation. With the
+    // earlier seqid the server would then refuse the DELEGRETURN and keep the delegation
     // (OLD_STATEID, RFC 8881 8.2.2).
     compound.add<op::DELEGRETURN>({calls.to_keep(stateid)});
     auto reply = co_await calls.call(std::move(compound));
-    // No answer: the server may still wait for it.
+    // If there is no answer, the server may still wait for the delegation, so DELEGRETURN is sent again.
     const bool revoked = reply && Calls::is_revoked(reply->status());
     around_.counters.delegations_revoked += revoked ? 1 : 0;
     if (revoked) co_await around_.leftovers.free(stateid);

@@ -10,7 +10,7 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-/// What the server does not do, whatever it says about that.
+/// Gives one Error, EOPNOTSUPP, for everything that the server does not support, whatever it answers.
 Error judged(const Error& error) {
   if (!is_unsupported(error)) return error;
   return {ErrorKind::server, EOPNOTSUPP, error.operation(), error.peer(), "the server does not do it"};
@@ -85,7 +85,8 @@ class Nfs4File final : public ServerFile {
 
   [[nodiscard]] const std::shared_ptr<OpenFile>& file() const { return file_; }
   [[nodiscard]] OpenRef take_ref() { return std::move(ref_); }
-  /// Data written so far belongs to the delegation; data written later, by a duplicate of the descriptor, does not.
+  /// Data written so far belongs to the delegation; data written later, by a duplicate of the
+  /// descriptor, does not.
   void defer_close(std::shared_ptr<DataPermit> permit) {
     if (const auto origin = std::exchange(origin_, nullptr)) origin->permit = std::move(permit);
   }
@@ -104,8 +105,9 @@ class Nfs4File final : public ServerFile {
   }
 
   OpenRef ref_;
-  const File file_;                     // also when it is closed: tasks may be in it
-  std::shared_ptr<DataOrigin> origin_;  // of what is written; null: nothing since the last deferred close
+  const File file_;  // kept after the close, because tasks may still use it
+  // Origin of what is written; null: nothing was written since the last deferred close.
+  std::shared_ptr<DataOrigin> origin_;
   Locks locks_;
 };
 
@@ -167,7 +169,7 @@ async::Task<Result<Attributes>> Nfs4Engine::attributes(Caller caller, FileHandle
 async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHandle object,
                                                            SetAttributes changes, ServerFileRef file) {
   if (changes.mode || changes.uid || changes.gid) session_.delegations().rights_change(object);
-  // What is written again of the time before must not come behind the cut.
+  // Lost data of an earlier time that is being written again must not reach the server after the cut.
   auto record = changes.size ? files_->record(object) : nullptr;
   auto turn = co_await writing::take_turn(std::move(record), session_.default_deadline(), "SETATTR");
   if (!turn) co_return turn.error();
@@ -178,7 +180,7 @@ async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHa
   co_return co_await attributes(std::move(caller), object);
 }
 
-/// Gives no attributes where they were set but did not come along.
+/// Returns no attributes if they were set but did not come with the answer.
 async::Task<Result<std::optional<Attributes>>> Nfs4Engine::set_in_turn(Caller caller, FileHandle object,
                                                                        SetAttributes changes,
                                                                        ServerFileRef file,
@@ -201,8 +203,8 @@ async::Task<Result<std::optional<Attributes>>> Nfs4Engine::set_in_turn(Caller ca
   const auto refused = got ? NFS4_OK : static_cast<nfsstat4>(got.error().status());
   const bool overtaken = Calls::is_lost_state(refused) || refused == NFS4ERR_OPENMODE;
   if (stateid != stateid4() && overtaken) {
-    // A CLOSE or OPEN_DOWNGRADE came first, or the server has restarted. The file that is given is opened again;
-    // without one none is needed.
+    // Either a CLOSE or OPEN_DOWNGRADE was executed first, or the server has restarted. The file that was
+    // given is opened again; without one no stateid is needed.
     if (file) {
       auto done = co_await ours(file).file()->set_attributes(changes, turn);
       if (!done) co_return done.error();
@@ -250,8 +252,9 @@ async::Task<Result<Opened>> Nfs4Engine::open_at(Caller caller, Spot directory, s
   co_return out;
 }
 
-/// By the anonymous stateid (RFC 8881 8.2.3), which has the caller's rights and nothing else. The change attribute is
-/// asked for first: what changes the file in between leaves the bytes newer than that, never older.
+/// Reads by the anonymous stateid (RFC 8881 8.2.3), which has the caller's rights and nothing else. The
+/// change attribute is requested before the data, so that a change in between leaves the bytes newer than the
+/// attribute, never older.
 async::Task<Result<Engine::EarlyRead>> Nfs4Engine::read_early(Caller caller, FileHandle file,
                                                               std::span<std::byte> into) {
   writing::Question question(files_->record(file));
@@ -324,7 +327,7 @@ std::chrono::seconds Nfs4Engine::delegated_for() const {
 std::uint64_t Nfs4Engine::closes_early(const FileHandle& file) const {
   const auto open = files_->delegated(file);
   if (!open || !open->state().delegation()->writes) return 0;
-  // Nobody needs it any more: it is being closed, and its delegation is returned with that.
+  // No descriptor needs the file any more: it is being closed, and its delegation is returned with the CLOSE.
   if (open->needed() == 0 && open->state().parked == 0) return 0;
   return open->state().delegation()->most;
 }

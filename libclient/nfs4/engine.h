@@ -1,5 +1,5 @@
-// NFSv4.0 to 4.2 behind the interface of all versions: what Objects does with names and objects, and files by OpenFiles
-// and Locks, on one LeaseHolder.
+// NFSv4.0 to 4.2 behind the interface of all versions (engine/engine.h), on one LeaseHolder. Names and
+// objects are served by Objects, open files by OpenFiles and Locks.
 #pragma once
 
 #include "nfs4/locks.h"

@@ -1,7 +1,8 @@
 // An open file (RFC 8881 18.16): its state on the server and its data, each in a part of its own.
 //
-// OpenFiles (open_files.h) makes them, and shares each between all who open the file on behalf of one caller.
-// Confined to the loop's thread. Must not be destroyed while one of its tasks runs, but for a COMMIT beside.
+// OpenFiles (open_files.h) makes open files, and shares each between all descriptors that have the file open
+// on behalf of one caller. Confined to the loop's thread. Must not be destroyed while one of its tasks runs,
+// except for a COMMIT in the background.
 #pragma once
 
 #include "nfs4/file_data.h"

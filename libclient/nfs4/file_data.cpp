@@ -11,7 +11,7 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-// GETATTR behind what changed the file, for whoever wants to know.
+// Adds a GETATTR behind an operation that changes the file, if the caller wants the attributes.
 void add_after(Compound& compound, const writing::After* after) {
   if (after != nullptr) add_getattr(compound);
 }
@@ -38,7 +38,7 @@ async::Task<Result<std::size_t>> FileData::read_all(std::span<std::byte> data, s
     } else if (!question.begin()) {
       if (auto done = co_await question.settle(); !done) co_return done.error();
     }
-    // What has left asks for all of it.
+    // A request that has been sent already asks for all of the data.
     const std::size_t most = adopted ? data.size() : session_.most_read();
     const auto rest = data.subspan(total, std::min(data.size() - total, most));
     Piece piece;
@@ -47,11 +47,12 @@ async::Task<Result<std::size_t>> FileData::read_all(std::span<std::byte> data, s
     auto task = by_read_plus ? read_plus(rest, offset + total, piece)
                              : read_piece(rest, offset + total, piece, std::exchange(adopted, nullptr));
     const Status done = co_await std::move(task);
-    // The session that it was made for has been replaced by one with smaller limits.
+    // The session that the piece was cut for has been replaced by one with smaller limits.
     if (!done && rest.size() > session_.most_read()) continue;
     if (!done) co_return done.error();
     if (piece.otherwise) continue;
-    // A restart that shows only now may have cost the server data, so the bytes may be older than what was written.
+    // A restart that shows only now may have cost the server data, so the bytes may be older
+    // than what was written.
     if (piece.eof ? question.again(offset + total + piece.count) : question.again()) continue;
     if (std::exchange(is_end_to_confirm, false) && piece.count != 0) session_.hole_reads().gave_a_wrong_end();
     is_end_to_confirm = by_read_plus && piece.eof && piece.count == 0 && !session_.hole_reads().knows_ends();
@@ -67,7 +68,7 @@ async::Task<Result<std::size_t>> FileData::read_all(std::span<std::byte> data, s
   co_return total;
 }
 
-/// By one READ.
+/// Reads a piece by one READ.
 async::Task<Status> FileData::read_piece(std::span<std::byte> data, std::uint64_t offset, Piece& out,
                                          std::unique_ptr<Adopted> adopted) {
   RangeStateid stateid(state_.state(), {offset, data.size()}, RangeStateid::Use::read);
@@ -176,10 +177,11 @@ async::Task<Status> FileData::set_attributes(SetAttributes changes, After* after
 
 async::Task<Status> FileData::set_attributes(SetAttributes changes, const writing::Turn& turn, After* after) {
   ids::OwnerNames names;
-  // A size that is set once more cuts off what was written behind it.
+  // If the server executes a SETATTR of the size twice, the second time cuts off what was written
+  // behind that size since.
   RangeStateid stateid(state_.state(), {changes.size.value_or(0)}, RangeStateid::Use::write);
   for (;;) {
-    // Not captured by value: g++ 12 destroys such captures twice.
+    // `values` is a variable because g++ 12 destroys what a lambda captures by value twice.
     const fattr4 values = encode_changes(changes, turn, names);
     auto done = co_await state_.call(
         "SETATTR",

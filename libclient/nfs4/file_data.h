@@ -1,19 +1,21 @@
 // The data of an open file, in and out, and its attributes (RFC 8881 18.7, 18.22, 18.30, 18.32; RFC 7862 15).
 //
-// READ places its data in the caller's memory; WRITE takes it from there. What the server has not made stable
-// is kept by writing/unstable_data.h, which says what commit() promises, and what becomes of data that is lost.
+// READ places its data in the caller's memory; WRITE takes it from there. Data that the server has not
+// made stable is kept by writing/unstable_data.h, which says what commit() promises, and what becomes
+// of data that is lost.
 //
-// What is asked about the data passes writing/question.h: where a restart may have cost the server something that was
-// written here, by whomever, that is made good first.
+// Every question about the data passes writing/question.h. If a restart may have cost the server something
+// that any opener in this client wrote, that is written again first.
 //
-// All calls go through the FileState, which has a lost stateid again and repeats them, so that nothing here
-// knows of reconnects. An Error of the FileState is what every call gives from then on.
+// All calls go through the FileState, which recovers a lost stateid and repeats the call, so that
+// nothing here knows of reconnects. If the FileState cannot be used any more, every call returns
+// its Error from then on.
 //
-// While the file is delegated to this client nobody else changes it: its attributes are asked for once, by whichever open
-// (Delegation::known).
+// While the file is delegated to this client, no other client changes it. So its attributes are requested
+// only once, by the first of its opens that needs them (Delegation::known).
 //
 // Confined to the loop's thread. The FileState must outlive it. Must not be destroyed while one of its tasks
-// runs, but for a COMMIT beside.
+// runs, except for a COMMIT in the background.
 #pragma once
 
 #include <optional>
@@ -34,21 +36,22 @@ class FileData : private writing::Writer, private QuickFile {
 
   explicit FileData(FileState& state);
 
-  /// Sends a READ or READ_PLUS (hole_reads.h), and more if the server gives fewer bytes than are there. Fewer than asked:
-  /// the end of the file. What was written here and a restart of the server has lost is written again before. `holes`: what
-  /// the server reported of them; may be null.
+  /// Sends a READ or READ_PLUS (hole_reads.h), and more of them if the server returns fewer bytes than
+  /// there are. Returns fewer bytes than requested only at the end of the file. If a restart of the server
+  /// has lost something that was written here, that is written again first. `holes`: what the server
+  /// reported of them; may be null.
   async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset,
                                         engine::ReportedHoles* holes = nullptr) {
     return read_all(data, offset, nullptr, holes);
   }
-  /// As ServerFile has it.
+  /// Starts a read by the fast path, as ServerFile::start() has it.
   bool start(engine::QuickRead& read) {
     if (in_doubt() || asks_for_holes()) return false;
     passed_over_holes();
-    return session_.start_read(*this, read);  // the file may be gone behind it
+    return session_.start_read(*this, read);  // the file may no longer exist afterwards
   }
-  /// `stable`: UNSTABLE4 leaves it to commit(); with DATA_SYNC4 or FILE_SYNC4 it is safe when this returns.
-  /// `after`, `memory`: as UnstableData has them.
+  /// `stable`: with UNSTABLE4 commit() makes the data safe; with DATA_SYNC4 or FILE_SYNC4 it is safe when
+  /// this returns. `after`, `memory`: see UnstableData.
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, std::uint64_t offset,
                                          stable_how4 stable = UNSTABLE4, After* after = nullptr,
                                          async::Memory memory = {}, writing::OriginRef origin = nullptr) {
@@ -59,41 +62,44 @@ class FileData : private writing::Writer, private QuickFile {
   [[nodiscard]] bool has_unstable_data() const { return !unstable_.empty(); }
   [[nodiscard]] bool in_doubt() const { return record()->in_doubt(); }
   [[nodiscard]] std::uint64_t end_in_doubt() const { return record()->end_in_doubt(); }
-  /// From now on it is one of those who have the file open, and its data is bounded with theirs. `owner`: what this is a
-  /// part of.
+  /// Makes this one of the openers of the file, whose data is bounded together. `owner`: the object
+  /// that this is a part of.
   void join(std::shared_ptr<writing::WriteRecord> record, std::weak_ptr<const void> owner) {
     unstable_.join(std::move(record), std::move(owner));
   }
-  /// The file has been closed: UnstableData::leave().
+  /// Called when the file has been closed: UnstableData::leave().
   void leave() { unstable_.leave(); }
   [[nodiscard]] const std::shared_ptr<writing::WriteRecord>& record() const { return unstable_.record(); }
 
   async::Task<Result<Attributes>> attributes();
-  /// What another call has brought, while LeaseHolder::modifications() of it were `as_of`.
+  /// Takes attributes from the answer to another call. `as_of`: LeaseHolder::modifications() of the file
+  /// when that call was sent.
   void know(const Attributes& attributes, std::uint64_t as_of);
-  /// `after`: the attributes as of just behind it, if the server tells them; null: not wanted.
+  /// `after`: the attributes right after the change, if the server returns them; null: not wanted.
   async::Task<Status> set_attributes(SetAttributes changes, After* after = nullptr);
   /// For a caller that has a turn of the file already.
   async::Task<Status> set_attributes(SetAttributes changes, const writing::Turn& turn,
                                      After* after = nullptr);
 
-  // ---- NFSv4.2 (file_v42.cpp; RFC 7862 15). An Error with NFS4ERR_NOTSUPP where there is no such operation,
-  // and for what else makes a caller do it by himself: is_unsupported() ----
+  // ---- NFSv4.2 (file_v42.cpp; RFC 7862 15). Each returns an Error with NFS4ERR_NOTSUPP if the server
+  // does not have the operation; is_unsupported() tells which Errors mean that the caller has to do
+  // the work itself ----
 
-  /// The next byte of the kind at or behind `offset`; none: there is none behind it.
+  /// Returns the next byte of the kind at or behind `offset`; none if there is none.
   async::Task<Result<std::optional<std::uint64_t>>> seek(std::uint64_t offset, data_content4 what);
   async::Task<Status> allocate(std::uint64_t offset, std::uint64_t length);
   async::Task<Status> deallocate(std::uint64_t offset, std::uint64_t length);
-  /// Within the server, and stable when it returns: how much of `count` was copied, which may be less. Both
-  /// files are of one session; unstable data of the source, whoever wrote it, is made stable before. A server that copies
-  /// beside only is waited for: for CB_OFFLOAD, and asked by OFFLOAD_STATUS, since that may be lost.
+  /// Copies within the server; the copy is stable when this returns. Returns how much of `count` was copied,
+  /// which may be less. Both files belong to one session. Unstable data of the source, from any opener, is
+  /// made stable before. If the server only copies in the background, this waits for CB_OFFLOAD and also
+  /// polls by OFFLOAD_STATUS, because CB_OFFLOAD may be lost.
   static async::Task<Result<std::uint64_t>> copy(FileData& from, std::uint64_t from_offset, FileData& to,
                                                  std::uint64_t to_offset, std::uint64_t count);
-  /// Shares the blocks: all of it or nothing. `count` 0: up to the end of the source.
+  /// Shares the blocks: all of the range or nothing. `count` 0: up to the end of the source.
   static async::Task<Status> clone(FileData& from, std::uint64_t from_offset, FileData& to,
                                    std::uint64_t to_offset, std::uint64_t count);
-  /// clone() where the server can, else copy(). It is not asked for clones of the file again once it has said
-  /// that it has none.
+  /// Calls clone() if the server can clone, else copy(). After the server has said that it cannot clone into
+  /// the file, it is not asked again for that file.
   static async::Task<Result<std::uint64_t>> clone_or_copy(FileData& from, std::uint64_t from_offset,
                                                           FileData& to, std::uint64_t to_offset,
                                                           std::uint64_t count);
@@ -152,7 +158,7 @@ class FileData : private writing::Writer, private QuickFile {
   template <class Op, class Make>
   static async::Task<Status> between(FileState& from, FileState& to, RangeStateid& stateid, const char* what,
                                      Make make, typename Op::Res& res);
-  /// Why a copy is over, or goes on.
+  /// Progress of a copy that the server makes in the background.
   struct Beside;
   async::Task<Status> copied_beside(CopiesBeside::One& copy, stateid4 stateid, Beside& out);
   async::Task<Status> ask_of_copy(stateid4 stateid, Beside& out);
@@ -160,8 +166,9 @@ class FileData : private writing::Writer, private QuickFile {
 
   FileState& state_;
   LeaseHolder& session_;
-  bool clones_ = true;              // as far as the server has said: of what is to be written here
-  writing::UnstableData unstable_;  // the last: its COMMIT beside uses the others
+  bool clones_ = true;  // false: the server has said that it cannot clone into this file
+  // The last member, because its COMMIT in the background uses those above.
+  writing::UnstableData unstable_;
 };
 
 }  // namespace nfsrdma::nfs4
