@@ -177,8 +177,8 @@ async::Task<Status> FileData::set_attributes(SetAttributes changes, After* after
 
 async::Task<Status> FileData::set_attributes(SetAttributes changes, const writing::Turn& turn, After* after) {
   ids::OwnerNames names;
-  // If the server executes a SETATTR of the size twice, the second time cuts off what was written
-  // behind that size since.
+  // A SETATTR of the size carries a lock's stateid, as a WRITE does (range_stateid.h): if the server executes
+  // it a second time, it cuts off what was written behind that size since.
   RangeStateid stateid(state_.state(), {changes.size.value_or(0)}, RangeStateid::Use::write);
   for (;;) {
     // `values` is a variable because g++ 12 destroys what a lambda captures by value twice.

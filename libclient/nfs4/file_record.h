@@ -8,9 +8,10 @@
 //       several answers for one owner that with the later seqid wins (Open::opened()).
 //   May other clients change the file?
 //       `delegation`. A server grants it to the client (RFC 8881 10.4), not to an owner, so there is one for
-//       a file. An OPEN that returns a later seqid of it wins; an OPEN that returns another delegation replaces
-//       it. A recall, a revocation, a restart after which it is not reclaimed, and the CLOSE of the last open
-//       that shares it end it, for all opens. Until then it counts while Delegations::good() holds.
+//       a file. An OPEN that returns a later seqid of it wins; an OPEN that returns another delegation
+//       replaces it. A recall, a revocation, a restart after which it is not reclaimed, and the CLOSE of
+//       the last open that shares it end it, for all opens. Until then it counts while Delegations::good()
+//       holds.
 //   What are the file's attributes?
 //       Delegation::known, from a GETATTR while the delegation counts, until this client begins or ends
 //       something that may change them. Otherwise the server is asked, through writing/question.h.

@@ -12,9 +12,9 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-/// How long the Reply to an OPEN may be overtaken by those to later calls.
+/// How long to wait for the answer to an OPEN that answers to later calls have overtaken.
 constexpr async::Clock::duration kOpenOvertakes = std::chrono::milliseconds(200);
-/// The same for what goes on with the file, where much is opened.
+/// How long reopen() waits for such answers at most, when many files are being opened.
 constexpr async::Clock::duration kOpenOvertakesAtMost = std::chrono::seconds(5);
 constexpr int kMostTries = 4;
 
@@ -30,7 +30,7 @@ FileState::FileState(LeaseHolder& session, const Whose& whose, const stateid4& s
   open_.exact = !session_.has_sessions();
   open_.stateid = stateid;
   open_.epoch = session_.epoch();
-  open_.reclaimable = false;  // until it is known to be there
+  open_.reclaimable = false;  // until opened() finds the state at the server
   session_.opens().hold(state_);
 }
 
@@ -75,7 +75,7 @@ void FileState::opened(const OPEN4resok& ok, std::uint32_t access, const Opening
     return;
   }
   if (ok.stateid.other != open_.stateid.other) {
-    // The server knew nothing of the one before, or has closed it already.
+    // The server had lost the earlier state, or has closed it already.
     session_.lock_recovery().lose(open_);
     open_.lost.reset();
   }
@@ -116,8 +116,8 @@ async::Task<Status> FileState::complete() {
   (void)co_await async::until(changed_, session_.default_deadline(),
                               [&] { return is_complete() || !access_changing_; });
   if (is_complete()) co_return Status();
-  // Calls of those who need more than the stateid gives now are refused with OPENMODE until this OPEN is answered, and wait
-  // for its end as they do for that of an OPEN_DOWNGRADE.
+  // Until this OPEN is answered, calls that need more access than the stateid has now are refused with
+  // OPENMODE, and wait for its end as they do for that of an OPEN_DOWNGRADE.
   std::optional<async::Flagged> completing;
   if (!access_changing_) completing.emplace(access_changing_, changed_);
   co_return co_await session_.open_recovery().renew(state_);
@@ -130,36 +130,37 @@ async::Task<bool> FileState::settled(async::TimePoint deadline) {
   return async::until(changed_, deadline, [this] { return !changing_; });
 }
 
-/// By an OPEN that came first; its Reply tells what there is now (RFC 8881 9.10).
+/// Whether the stateid is old because an OPEN was executed first; its answer will bring the present
+/// one (RFC 8881 9.10).
 bool FileState::is_overtaken(const stateid4& used, nfsstat4 status) const {
   return status == NFS4ERR_OLD_STATEID && open_.stateid == used && !session_.openings().empty();
 }
 
-/// CLOSE or OPEN_DOWNGRADE was refused for its stateid. Whether to ask again, with what is now in `used`:
-/// false where there is nothing left to give up.
+/// Called when CLOSE or OPEN_DOWNGRADE was refused for its stateid. Returns whether to send it again, with
+/// the present stateid, which is put into `used`. Returns false if there is nothing left to give back.
 async::Task<bool> FileState::look_again(stateid4& used, nfsstat4 status, int tries) {
   if (is_overtaken(used, status)) {
     (void)co_await changed_.wait_until(session_.loop().now() + kOpenOvertakes);
   }
   const bool same = open_.stateid == used;
   used = open_.stateid;
-  if (same) used = session_.to_keep(used);  // whatever it is
+  if (same) used = session_.to_keep(used);  // the state as it is, whatever its seqid
   co_return (!same || status == NFS4ERR_OLD_STATEID) && tries < kMostTries;
 }
 
 async::Task<Status> FileState::reopen(stateid4 used, nfsstat4 why, async::TimePoint deadline) {
-  // In NFSv4.0 an OPEN may overtake what goes on with the same file. To open it again by its name would find another
-  // file there, where it has just been replaced.
-  // So in NFSv4.0 the call waits for the end of every OPEN that is under way now, which may take until there is another
-  // connection. With sessions the file is opened by its handle, and a longer wait would gain nothing.
+  // In NFSv4.0 the server may execute an OPEN before a call that was sent earlier. Opening the file again by
+  // its name would find another file, if the name was replaced meanwhile. So in NFSv4.0 the call waits for
+  // the end of every OPEN that is under way now, which may take until there is another connection. With
+  // sessions the file is opened by its handle, and a longer wait would gain nothing.
   const bool by_name = !session_.has_sessions();
   const std::uint64_t begun = session_.openings().now();
   const auto latest = by_name ? deadline : std::min(deadline, session_.loop().now() + kOpenOvertakesAtMost);
   const auto is_opened = [&] {
     return is_overtaken(used, why) && !(by_name && session_.openings().have_ended(begun));
   };
-  // An OPEN_DOWNGRADE that is under way may have overtaken the call as well. Its Reply brings the newer stateid, so the
-  // open is as good as before; another OPEN would be one more that the server has to have closed.
+  // An OPEN_DOWNGRADE that is under way may have overtaken the call as well. Its answer brings the newer
+  // stateid, so the open is as good as before, and another OPEN would only be one more that has to be closed.
   const auto is_downgraded = [&] {
     return why == NFS4ERR_OLD_STATEID && open_.stateid == used && access_changing_;
   };
@@ -175,15 +176,16 @@ async::Task<Result<bool>> FileState::regain_access(stateid4 used, bool& complete
   // The OPEN for this call was answered before the refusal arrived, so the stateid is a newer one by now.
   if (open_.stateid != used) co_return true;
   if (completed || (needed() & ~open_.access) == 0) co_return false;
-  // The server has lost what the file was open for, and had it opened again for somebody who needed less. An attempt to
-  // have the rest again may have failed: by a name that was just changing, say.
+  // The server has lost the state, and the file was opened again for a caller that needed less access. An
+  // attempt to get the rest of the access may have failed, for example because the name was just changing.
   completed = true;
   if (auto done = co_await complete(); !done) co_return done.error();
   co_return true;
 }
 
-/// The server closed what an OPEN before its CLOSE had already brought up to date, where it should have said
-/// OLD_STATEID (RFC 8881 8.2.2; Ganesha 4 does). If this OPEN is refused, whoever uses the file hears of it.
+/// Called when the server has closed a state that an OPEN before the CLOSE had already updated. The server
+/// should have answered OLD_STATEID (RFC 8881 8.2.2; Ganesha 4 closes the state). If this OPEN is refused,
+/// every use of the file returns its error.
 async::Task<void> FileState::open_once_more() {
   session_.lock_recovery().lose(open_);
   open_.access = needed();
@@ -191,7 +193,7 @@ async::Task<void> FileState::open_once_more() {
 }
 
 void FileState::is_closed() {
-  // One that came while CLOSE was under way, with an OPEN that the server executed first.
+  // A delegation may have come while CLOSE was under way, with an OPEN that the server executed first.
   session_.delegations().leave(open_);
   session_.opens().release(open_);
   is_open_ = false;
@@ -203,7 +205,7 @@ async::Task<Status> FileState::close_state() {
   co_return done;
 }
 
-/// By a COMPOUND of its own. The server's answer to CLOSE.
+/// Closes by a COMPOUND of its own, and returns the server's answer to CLOSE.
 async::Task<Result<std::optional<nfsstat4>>> FileState::close_alone(stateid4 used,
                                                                     async::TimePoint deadline) {
   Compound compound = session_.begin_on(open_.file, "CLOSE", open_.caller);
@@ -225,11 +227,12 @@ async::Task<Result<std::optional<nfsstat4>>> FileState::close_alone(stateid4 use
   co_return std::optional(status);
 }
 
-/// None: the file has been opened again before it was sent.
+/// Closes by the CloseBatch. Returns none if the file was opened again before the CLOSE was sent.
 async::Task<Result<std::optional<nfsstat4>>> FileState::close_with_others(stateid4 used) {
   bool gone = false;
   std::optional<stateid4> returned;
-  // Whoever wants the delegation back may want the file closed as well: Linux runs no program that is open for writing.
+  // The client that wants the delegation back may want the file closed as well: Linux runs no program that
+  // is open for writing.
   const bool urgent = open_.delegation() && open_.delegation()->recalled;
   CloseBatch::Closing closing{open_.file, used, open_.caller, urgent, {}, {}, {}};
   closing.wanted = [this] { return needed() == 0 && is_open_; };
@@ -265,7 +268,7 @@ async::Task<Status> FileState::close_once() {
     const nfsstat4 status = **answer;
     if (status == NFS4_OK) {
       session_.openings().closed(used);
-      // Another one by now: of an OPEN that came behind.
+      // The stateid is another one by now if the server has executed an OPEN after the CLOSE.
       if (open_.stateid.other != used.other) co_return Status();
       if (needed() == 0) {
         is_closed();
@@ -279,8 +282,8 @@ async::Task<Status> FileState::close_once() {
       if (needed() != 0) co_return Status();
       if (passed) continue;
       if (!passes(retry_of(status))) co_return status_error(status, "CLOSE", open_.path);
-      // Nothing that a program could act upon: the data is safe, or its error is known, by now. Linux's client does not tell of
-      // it either.
+      // A program could not act upon this: the data is safe, or its error is known, by now. Linux's client
+      // does not report it, either.
       session_.leftovers().close_beside(open_.file, used, open_.owner);
       is_closed();
       co_return Status();
@@ -296,22 +299,24 @@ async::Task<Status> FileState::close_once() {
 }
 
 async::Task<Result<bool>> FileState::downgrade(std::uint32_t access) {
-  // A delegation for writing lets nobody mind what the file is open for, and serves whoever opens it next.
+  // Under a write delegation no other client is affected by the access that the file is open for, and the
+  // next open(2) here can use it.
   if ((open_.access & ~access) == 0 || open_.lost || open_.writes_delegated()) co_return false;
   const bool in_time =
       co_await async::until(changed_, session_.default_deadline(), [this] { return !access_changing_; });
-  // The file may have been opened meanwhile, so the caller looks again what is needed. If the wait takes too long, CLOSE
-  // gives the access back.
+  // The file may have been opened meanwhile, so the caller looks again at what is needed. If the wait takes
+  // too long, CLOSE gives the access back.
   if (!in_time) co_return false;
   if (needed() != access) co_return true;
   auto done = co_await downgrade_once(access);
-  // The server gives back only what was had by an OPEN of its own (Linux), which is not so for what
-  // recovery opened; then it keeps more than is needed until CLOSE. So does a server in trouble, which is nothing that a
-  // program that closes the file could act upon.
+  // Linux gives back only access that an OPEN asked for separately, which is not so for what recovery opened.
+  // Then the server keeps more than is needed until CLOSE. A server in trouble keeps it, too, and a program
+  // that closes the file could not act upon that.
   if (!done && (done.error().status() == NFS4ERR_INVAL || retry_of(done.error()) == Retry::some_times))
     co_return false;
   if (!done) co_return done.error();
-  // Of an OPEN that came first, and whose Reply has come since.
+  // The access may be needed again by an OPEN that the server executed before, and whose
+  // answer has come since.
   if (auto completed = co_await complete(); !completed) co_return completed.error();
   co_return true;
 }
@@ -334,7 +339,7 @@ async::Task<Status> FileState::downgrade_once(std::uint32_t access) {
     const nfsstat4 status = reply->failed_status();
     if (!Calls::is_lost_state(status)) co_return session_.error_of(*reply, "OPEN_DOWNGRADE", open_.path);
     const bool again = co_await look_again(used, status, tries);
-    // Somebody opened it: to be judged anew.
+    // If the file was opened meanwhile, the caller judges anew.
     if (!again || needed() != access) co_return Status();
   }
 }

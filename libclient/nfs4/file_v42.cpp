@@ -1,4 +1,4 @@
-// What NFSv4.2 can do with open files (RFC 7862 15): SEEK, READ_PLUS, ALLOCATE, DEALLOCATE, COPY, CLONE.
+// The operations of NFSv4.2 on open files (RFC 7862 15): SEEK, READ_PLUS, ALLOCATE, DEALLOCATE, COPY, CLONE.
 #include <algorithm>
 
 #include "async/backoff.h"
@@ -13,21 +13,22 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// One COPY occupies the server until it is done, and must be done before the call is given up.
+/// The most bytes of one COPY. It occupies the server until it is done, which must be
+/// before the call times out.
 constexpr std::uint64_t kMostCopied = 64U << 20;
 constexpr int kMostCopies = 3;
-/// How soon the server is asked how far a copy is that it makes beside: by itself, and where it promised to
-/// call.
+/// First and longest interval at which the server is asked how far a copy in the background is: without a
+/// backchannel, and with one, over which the server promised to call.
 constexpr async::Clock::duration kFirstQuestion = 50ms, kSlowestQuestion = 1s;
 constexpr async::Clock::duration kFirstQuestionBeside = 1s, kSlowestQuestionBeside = 15s;
-/// How long CB_OFFLOAD may be overtaken by what else the server says.
+/// How long to wait for a CB_OFFLOAD that other messages of the server may have overtaken.
 constexpr async::Clock::duration kOffloadOvertaken = 200ms;
-/// No file system has smaller blocks: what does not begin at one cannot be shared.
+/// No file system has smaller blocks, and a range that does not begin at a block cannot be shared.
 constexpr std::uint64_t kLeastBlock = 512;
 
 }  // namespace
 
-/// The Error of an operation that the session's minor version does not have.
+/// Returns an Error if the session's minor version does not have the operation.
 std::optional<Error> FileData::missing(const char* what) const {
   if (session_.facts().minor_version >= 2) return std::nullopt;
   return status_error(NFS4ERR_NOTSUPP, what, path());
@@ -45,7 +46,7 @@ async::Task<Result<std::optional<std::uint64_t>>> FileData::seek(std::uint64_t o
         [&](CompoundReply& reply) {
           SEEK4res res;
           if (!reply.take<op::SEEK>(res)) {
-            // RFC 7862 15.11.3: nothing of the kind behind the offset
+            // RFC 7862 15.11.3: there is nothing of the kind behind the offset
             return reply.failed_status() == NFS4ERR_NXIO;
           }
           const auto& ok = *res.get<NFS4_OK>();
@@ -53,7 +54,7 @@ async::Task<Result<std::optional<std::uint64_t>>> FileData::seek(std::uint64_t o
           return true;
         });
     if (!done) co_return done.error();
-    // Without data at or behind the offset the file ends there, as far as it has data.
+    // If there is no data at or behind the offset, the file ends there as far as its data is concerned.
     const bool ends = !found && what == NFS4_CONTENT_DATA;
     if (ends ? question.again(offset) : question.again()) continue;
     co_return found;
@@ -62,7 +63,7 @@ async::Task<Result<std::optional<std::uint64_t>>> FileData::seek(std::uint64_t o
 
 // ---- READ_PLUS (RFC 7862 15.10, RFC 8267 4.1.1) ----
 
-/// By one READ_PLUS, which brings two elements at most.
+/// Reads a piece by one READ_PLUS, whose answer has two elements at most.
 async::Task<Status> FileData::read_plus(std::span<std::byte> data, std::uint64_t offset, Piece& out) {
   HoleReads& holes = session_.hole_reads();
   const HoleReads::Way way = holes.way();
@@ -122,16 +123,16 @@ async::Task<Status> FileData::deallocate(std::uint64_t offset, std::uint64_t len
       "DEALLOCATE",
       [&](Compound& compound) { compound.add<op::DEALLOCATE>({stateid.now(), offset, length}); },
       [](CompoundReply& reply) { return reply.take<op::DEALLOCATE>(); }, nullptr, &stateid);
-  // What was there must not be written again.
+  // Data that was written to the range before must not be written again.
   if (done) record()->replaced(offset, length);
   co_return done;
 }
 
 // ---- from file to file ----
 
-/// Makes a call of one operation, with the source in the saved and the target in the current filehandle. `make` uses
-/// `stateid` for the target and the open's stateid for the source, because the server does not say which of two stateids it
-/// has refused.
+/// Makes a call of one operation, with the source in the saved and the target in the current filehandle.
+/// `make` uses `stateid` for the target and the open's stateid for the source, because the server does not
+/// say which of two stateids it has refused.
 template <class Op, class Make>
 async::Task<Status> FileData::between(FileState& from, FileState& to, RangeStateid& stateid, const char* what,
                                       Make make, typename Op::Res& res) {
@@ -182,23 +183,23 @@ async::Task<Status> FileData::between(FileState& from, FileState& to, RangeState
 // ---- a copy that the server makes beside ----
 
 struct FileData::Beside {
-  bool over = false, gone = false;  // gone: nobody can say any more what became of it
+  bool over = false, gone = false;  // gone: the outcome cannot be learnt any more
   bool answers = true;              // the server has OFFLOAD_STATUS
   std::uint64_t copied = 0;
-  write_response4 written;  // where it is over
+  write_response4 written;  // valid if `over`
 };
 
-/// Until it is over, by CB_OFFLOAD or, since that may be lost, by OFFLOAD_STATUS. One that does not get on is
-/// cancelled: the caller's own data must not be written over by it later.
+/// Waits for the end of the copy: by CB_OFFLOAD or, because that may be lost, by OFFLOAD_STATUS. A copy that
+/// makes no progress is cancelled, so that it cannot later overwrite data that the caller has written itself.
 async::Task<Status> FileData::copied_beside(CopiesBeside::One& copy, stateid4 stateid, Beside& out) {
   copy.is(stateid);
-  // The file changes until the copy is over, which is long after COPY was answered: attributes that OPEN or GETATTR bring
-  // meanwhile are not believed behind it.
+  // The file changes until the copy is over, which is long after COPY was answered. Attributes that are
+  // fetched meanwhile must not be trusted after that.
   const engine::Modifications::Scope changing(session_.modifications(),
                                               {.any = false, .handle = engine::hash_of(state_.handle())});
   async::Loop& loop = session_.loop();
-  // OFFLOAD_STATUS does not tell a verifier. Where this is what COMMIT says afterwards, too, the server has
-  // not restarted in between.
+  // OFFLOAD_STATUS returns no verifier. If a COMMIT after the copy returns the verifier that this COMMIT
+  // returns, the server has not restarted in between.
   auto verifier = co_await commit_file(nullptr);
   Status done = verifier ? Status() : verifier.error();
   if (verifier) out.written.wr_writeverf = *verifier;
@@ -248,7 +249,7 @@ async::Task<Status> FileData::ask_of_copy(stateid4 stateid, Beside& out) {
   co_return Status();
 }
 
-/// Whatever the server says: nothing more can be done about it.
+/// Asks the server to cancel the copy. Its answer does not matter, because nothing more can be done.
 async::Task<void> FileData::cancel_copy(stateid4 stateid) {
   Compound compound = session_.begin_on(state_.handle(), "OFFLOAD_CANCEL", state_.state().caller);
   compound.add<op::OFFLOAD_CANCEL>({stateid});
@@ -259,7 +260,7 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
                                                   std::uint64_t to_offset, std::uint64_t count) {
   if (auto error = to.missing("COPY")) co_return *std::move(error);
   if (count == 0) co_return std::uint64_t{0};  // to the server it would mean all of the rest
-  // The server copies what it has, and a restart may have cost it what was not stable.
+  // The server copies what it has, and a restart may have cost it data that was not stable.
   if (auto safe = co_await writing::make_stable(from.record()); !safe) co_return safe.error();
   count = std::min(count, async::buggify(to.session_.loop()) ? kLeastBlock : kMostCopied);
   COPY4res res;
@@ -279,12 +280,13 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
   };
   for (int copies = 0; copies < kMostCopies;) {
     beside.is_unknown();
-    // Also while the server copies beside: a restart, behind which data is written again, ends that.
+    // The turn is held during a copy in the background, too: a restart, after which data is written
+    // again, ends the copy.
     const auto turn = co_await writing::take_turn(to.record(), to.deadline(), "COPY");
     if (!turn) co_return turn.error();
     auto done = co_await between<op::COPY>(from.state_, to.state_, target, "COPY", arguments, res);
     if (!done) {
-      // RFC 7862 15.2.3: what the server cannot do of what was asked.
+      // RFC 7862 15.2.3: the answer says what kind of copy the server can make.
       const auto* able = res.get<NFS4ERR_OFFLOAD_NO_REQS>();
       const bool other_way = able != nullptr && synchronous && !able->cr_synchronous && able->cr_consecutive;
       if (!other_way) co_return done.error();
@@ -309,10 +311,10 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
     auto verifier = co_await to.commit_file(nullptr);
     if (!verifier) co_return verifier.error();
     if (*verifier == written.wr_writeverf) co_return written.wr_count;
-    // The server restarted between the two, or somebody's write failed (Linux then changes its verifier,
-    // too): what it copied may be gone.
+    // The server has restarted between the two, or a write of another client has failed (Linux then changes
+    // its verifier, too), so what it copied may be gone.
   }
-  // What the caller writes himself is written again as often as it takes.
+  // The caller copies by READ and WRITE then; its own writes are repeated as often as it takes.
   co_return status_error(NFS4ERR_OFFLOAD_NO_REQS, "COPY", to.path());
 }
 
@@ -339,7 +341,7 @@ async::Task<Result<std::uint64_t>> FileData::clone_or_copy(FileData& from, std::
     auto cloned = co_await clone(from, from_offset, to, to_offset, count);
     if (cloned) co_return count;
     switch (cloned.error().status()) {
-      // Not of these blocks, or not between these two.
+      // The server cannot clone these blocks, or cannot clone between these two files.
       case NFS4ERR_INVAL:
       case NFS4ERR_XDEV:
       case NFS4ERR_WRONG_TYPE:

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 /// Room for headers around the data of one READ or WRITE: RPC header with the largest credential (RFC
 /// 5531 8.2: 400 + 400 bytes), COMPOUND, SEQUENCE, PUTFH and the operation itself.
 constexpr std::uint32_t kEnvelope = 2048;
-/// With less than that there is no working, also where rsize and wsize need no more.
+/// Smallest request and Reply that the client can work with, even if rsize and wsize are smaller.
 constexpr std::uint32_t kLeastSize = 4096;
 std::uint32_t with_envelope(std::uint32_t size) {
   return std::max(size + kEnvelope, kLeastSize);
@@ -30,8 +30,8 @@ constexpr std::uint32_t kWantedOperations = 50;
 /// How often another csa_sequence is tried before EXCHANGE_ID is asked for it.
 constexpr int kMostCorrections = 3;
 
-/// The server does not know the client or its session any more, as after a restart, or counts its
-/// CREATE_SESSIONs otherwise: EXCHANGE_ID helps.
+/// Whether EXCHANGE_ID helps: the server does not know the client or its session any more, as after a
+/// restart, or it counts its CREATE_SESSIONs differently.
 bool is_forgotten(const Error& error) {
   return Calls::is_lost_session(static_cast<nfsstat4>(error.status())) ||
          error.status() == NFS4ERR_SEQ_MISORDERED;
@@ -42,7 +42,8 @@ bool is_too_small(const channel_attrs4& fore) {
          fore.ca_maxresponsesize < kLeastSize;
 }
 
-/// What nobody but the machine itself may do to the client's session (RFC 8881 2.4.3): as Linux asks for it.
+/// The operations on the client's session that only the machine's own credential may execute (SP4_MACH_CRED,
+/// RFC 8881 2.4.3). Linux asks for the same ones.
 const bitmap4& protected_operations() {
   static const bitmap4 map = [] {
     bitmap4 out;
@@ -56,7 +57,8 @@ const bitmap4& protected_operations() {
   return map;
 }
 
-/// Nothing besides is protected, which others than the machine's credential ask for.
+/// Whether the server protects no operations beyond those, because this client sends the rest with other
+/// credentials than the machine's.
 bool is_as_asked(const state_protect4_r& answer) {
   if (answer.tag() == SP4_NONE) return true;
   const state_protect_ops4* const ops = answer.get<SP4_MACH_CRED>();
@@ -138,7 +140,7 @@ async::Task<Status> Handshake::exchange_id(async::TimePoint deadline) {
     const bool known = reply->take<op::EXCHANGE_ID>(res);
     const bool again = co_await retries.again(reply->failed_status());
     if (again) continue;
-    // Whatever it has against it: without that it is as with everybody else.
+    // If the server rejects SP4_MACH_CRED for any reason, the client continues with SP4_NONE.
     const bool protects_too_much = known ? !is_as_asked(res.get<NFS4_OK>()->eir_state_protect)
                                          : does_not_protect(reply->failed_status());
     if (protects_state_ && protects_too_much) {
@@ -170,16 +172,18 @@ async::Task<Result<bool>> Handshake::leads_to_server(rpc::Channel& channel, asyn
 }
 
 void Handshake::take_client(const EXCHANGE_ID4resok& ok) {
-  // After a restart a server may count its client ids from where it began before.
+  // After a restart a server may count its client ids from where it began before, so the same
+  // id may be a new one.
   const bool another = std::exchange(forgotten_, false) || ok.eir_clientid != facts_.client_id;
   const bool confirmed = (ok.eir_flags & EXCHGID4_FLAG_CONFIRMED_R) != 0;
   create_sequence_.told(ok.eir_sequenceid, !another && confirmed);
   facts_.client_id = ok.eir_clientid;
   facts_.protects_state = ok.eir_state_protect.tag() == SP4_MACH_CRED;
-  // What was had under this client id is still had, unless the server said that it restarted.
+  // The state under this client id is still there, unless the server said that it restarted.
   if (another || reclaim_wanted_) ++facts_.epoch;
-  // For a client id that lives on RECLAIM_COMPLETE was said before. Said again, to a server that keeps client ids through a
-  // restart, it would end the reclaim that SEQUENCE is about to ask for (RFC 8881 18.46.3).
+  // For a client id that lives on, RECLAIM_COMPLETE was sent before. If it were sent again to a server
+  // that keeps client ids through a restart, it would end the reclaim that SEQUENCE is about to ask
+  // for (RFC 8881 18.46.3).
   reclaim_pending_ = reclaim_pending_ || another || reclaim_wanted_ || !confirmed;
   facts_.server_owner = ok.eir_server_owner;
   facts_.server_scope = ok.eir_server_scope.value;
@@ -191,8 +195,8 @@ void Handshake::take_client(const EXCHANGE_ID4resok& ok) {
   }
 }
 
-/// With another verifier this is a new instance of the client (RFC 8881 2.4), which begins from what
-/// EXCHANGE_ID tells; the server drops the state of the old one.
+/// Changes the verifier, which makes this a new instance of the client (RFC 8881 2.4). It begins with the
+/// csa_sequence that EXCHANGE_ID returns; the server drops the state of the old instance.
 void Handshake::be_another_instance() {
   for (std::byte& byte : verifier_) {
     byte = static_cast<std::byte>(std::to_integer<unsigned>(byte) + 1);
@@ -209,13 +213,14 @@ async::Task<Status> Handshake::create_session(async::TimePoint deadline, nfsstat
     const sequenceid4 used = create_sequence_.next();
     auto done = co_await create_session_once(deadline, status);
     if (Calls::was_handed_back(done)) continue;
-    // The next one may bear another csa_sequence: a server may remember that it said so, or have counted
-    // otherwise than we did.
+    // The next CREATE_SESSION may have another csa_sequence, because a server may repeat the refusal from its
+    // cache, or may have counted differently from this client.
     const bool corrected = status == NFS4ERR_SEQ_MISORDERED && create_sequence_.next() != used;
     if (!done && corrected && ++tries < kMostCorrections) continue;
     const bool again = co_await retries.again(status);
     if (!again) co_return done;
-    // Behind a DELAY, which a server may have counted or not, the csa_sequence is to be found anew.
+    // A server may have counted the request that it answered by DELAY or not, so the csa_sequence
+    // is to be found anew.
     tries = 0;
   }
 }
@@ -237,7 +242,7 @@ CREATE_SESSION4args Handshake::create_session_arguments() {
   around_.backchannel.announce(around_.lanes.backchannel_attributes());
   args.csa_back_chan_attrs = around_.backchannel.announced();
   args.csa_cb_program = NFS4_CALLBACK;
-  // Root's, as Linux has it, or nobody's.
+  // The server may call back with root's credential, as in Linux, or with AUTH_NONE.
   auto& flavors = args.csa_sec_parms.value;
   flavors.emplace_back().emplace<kAuthSys>().machinename.value = "nfsrdma";
   flavors.emplace_back();  // AUTH_NONE
@@ -260,7 +265,7 @@ async::Task<Status> Handshake::create_session_once(async::TimePoint deadline, nf
   if (!created) co_return calls.error_of(*reply, "CREATE_SESSION", calls.server());
   const auto& ok = *res.get<NFS4_OK>();
   if (is_too_small(ok.csr_fore_chan_attrs)) {
-    // The server has it all the same, and would have one more with each try.
+    // The server has created the session all the same, and would create one more with each try.
     co_await destroy_old_session(ok.csr_sessionid, deadline);
     co_return Error(ErrorKind::protocol, EPROTO, "CREATE_SESSION", calls.server(),
                     "the server offers a session too small to work with; raise its session limits");
@@ -310,8 +315,8 @@ async::Task<Status> Handshake::fetch_limits(async::TimePoint deadline) {
 
 // ---- the end ----
 
-/// An operation that is alone in its COMPOUND, and so needs no SEQUENCE (RFC 8881 18.37.3, 18.50.3).
-/// `status`: what the server said, NFS4_OK also where it said nothing.
+/// Makes the call of an operation that is alone in its COMPOUND, and so needs no SEQUENCE (RFC 8881 18.37.3,
+/// 18.50.3). `status`: the server's answer; NFS4_OK also if there was none.
 template <class Op>
 async::Task<Status> Handshake::call_alone(typename Op::Args args, async::TimePoint deadline,
                                           nfsstat4& status) {
@@ -329,7 +334,8 @@ async::Task<Status> Handshake::call_alone(typename Op::Args args, async::TimePoi
 }
 
 async::Task<void> Handshake::destroy_old_session(sessionid4 session, async::TimePoint deadline) {
-  if (session == facts_.session_id) co_return;  // the server has begun to count anew
+  // The server has begun to count its sessions anew.
+  if (session == facts_.session_id) co_return;
   nfsstat4 status = NFS4_OK;
   const DESTROY_SESSION4args args{session};
   (void)co_await call_alone<op::DESTROY_SESSION>(args, deadline, status);
@@ -338,9 +344,9 @@ async::Task<void> Handshake::destroy_old_session(sessionid4 session, async::Time
 async::Task<Status> Handshake::end(async::TimePoint deadline) {
   nfsstat4 status = NFS4_OK;
   auto done = co_await destroy(deadline, status);
-  // It still has state of ours that nobody here knows of: what an OPEN brought whose answer was lost with its
-  // session. It drops the state of an instance of the client that another one follows (2.4), and the other
-  // one can go, since it never had any.
+  // The server still has state of this client that is not known here, from an OPEN whose answer was lost with
+  // its session. The server drops the state of a client instance when another instance follows (RFC 8881
+  // 2.4). The new instance can then be destroyed, because it never had any state.
   if (status != NFS4ERR_CLIENTID_BUSY) co_return done;
   be_another_instance();
   if (auto known = co_await exchange_id(deadline); !known) co_return known;
@@ -348,11 +354,11 @@ async::Task<Status> Handshake::end(async::TimePoint deadline) {
   co_return co_await destroy(deadline, status);
 }
 
-/// The session and the client id. `status`: what the server said to the one that failed.
+/// Destroys the session and the client id. `status`: the server's answer to the operation that failed.
 async::Task<Status> Handshake::destroy(async::TimePoint deadline, nfsstat4& status) {
   const DESTROY_SESSION4args session{facts_.session_id};
   auto destroyed = co_await call_alone<op::DESTROY_SESSION>(session, deadline, status);
-  // It is gone, which is what was wanted.
+  // A session that is gone is what was wanted.
   const bool gone = status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION;
   if (!destroyed && !gone) co_return destroyed;
   const DESTROY_CLIENTID4args client{facts_.client_id};

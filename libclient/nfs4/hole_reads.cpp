@@ -18,7 +18,7 @@ void HoleReads::answered(HoleHint& file, const Answer& answer) {
   counters_.hole_bytes += answer.holes;
   file.answered(answer.holes != 0);
   if (answer.doubled) way_ = Way::stream;
-  if (is_given_up()) return;  // this read was under way already
+  if (is_given_up()) return;  // the read was sent before READ_PLUS was given up
   if (answer.holes != 0) found_ = Found::reports_holes;
   if (found_ != Found::nothing) return;
   ++dense_;
@@ -41,7 +41,7 @@ bool HoleReads::is_to_be_read_otherwise(const Error& error, Way sent) {
 }
 
 void HoleReads::give_up(Found why, const std::string& text) {
-  // Several reads may be under way.
+  // Several reads may be under way, and the user is to get one notice.
   if (std::exchange(found_, why) != why) calls_.notice(calls_.server() + ": " + text);
 }
 

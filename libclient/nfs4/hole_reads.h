@@ -1,18 +1,19 @@
-// Which reads are made by READ_PLUS (RFC 7862 15.10), so that holes of a file are not sent as zeros.
+// Decides which reads are made by READ_PLUS (RFC 7862 15.10), so that holes of a file are not sent as zeros.
 //
-// READ_PLUS pays only for a file with holes, and only if the server reports them. No attribute says whether it does; the
-// answers show it. Until they have, READ_PLUS is tried for sparse files (hole_hint.h).
+// READ_PLUS pays only for a file with holes, and only if the server reports them. No attribute says whether
+// it does, but its answers show it. Until they have, READ_PLUS is tried for sparse files (hole_hint.h).
 //
 //   reports_holes   an answer had a hole in it: READ_PLUS stays in use
-//   reports_none    kMostZeros answers had long runs of zeros as data, or kMostDense answers no hole at all: READ.
-//                   Linux since 6.1 answers with data only.
-//   not_supported   NFS4ERR_NOTSUPP or the like: READ, with a notice
-//   wrong           answers contradict themselves, however their data was asked for (Way): READ, with a notice.
-//                   Ganesha 4.3 gives no data, and now and then an end of the file.
+//   reports_none    kMostZeros answers had long runs of zeros as data, or kMostDense answers no hole at all:
+//                   READ is used. Linux since 6.1 answers with data only.
+//   not_supported   NFS4ERR_NOTSUPP or the like: READ is used, with a notice
+//   wrong           answers contradict themselves, however their data was asked for (Way): READ is used,
+//                   with a notice. Ganesha 4.3 gives no data, and now and then an end of the file.
 //
-// The first data of an answer may come by a Write chunk (RFC 8267 4.1.1). A server that gets this wrong is asked for all data
-// in the stream from then on. So is one whose Reply is as much longer as the data in the Write chunk: Linux 6.1 writes the data
-// there, and counts it in the length of the Reply chunk, too, where it writes nothing in its place. So does Linux 6.12.
+// The first data of an answer may come by a Write chunk (RFC 8267 4.1.1). If a server gets this wrong, all
+// data is requested in the stream from then on. The same is done if the Reply is longer by as much as there
+// is data in the Write chunk: Linux 6.1 and 6.12 write the data there and count it in the length of the Reply
+// chunk, too, where they write nothing in its place.
 //
 // read_plus=yes uses READ_PLUS for every file, unless it is not supported or wrong; read_plus=no never does.
 //
@@ -42,21 +43,21 @@ class HoleReads {
   [[nodiscard]] bool wanted(const HoleHint& file) const;
   [[nodiscard]] Way way() const { return way_; }
 
-  /// An answer that could be used, as far as it shows what the server does.
+  /// A usable answer, as far as it shows what the server does.
   struct Answer {
     std::uint64_t holes = 0;  ///< bytes that are in holes
     bool has_zeros = false;   ///< its data has a long run of zeros
     bool doubled = false;     ///< its data came by the Write chunk, and is counted in the Reply's length, too
   };
   void answered(HoleHint& file, const Answer& answer);
-  /// Whether Answer::has_zeros matters: it is not known yet whether the server reports holes.
+  /// Whether Answer::has_zeros matters, which it does while it is unknown whether the server reports holes.
   [[nodiscard]] bool is_open() const { return found_ == Found::nothing; }
-  /// A READ_PLUS whose data was asked for by `sent` ended with `error`. Returns true if the same bytes are to be read again:
-  /// by READ, or the other way.
+  /// A READ_PLUS whose data was asked for by `sent` has ended with `error`. Returns true if the same bytes
+  /// are to be read again: by READ, or by READ_PLUS with the data in the stream.
   [[nodiscard]] bool is_to_be_read_otherwise(const Error& error, Way sent);
 
-  /// Whether an end of the file is believed that a READ_PLUS gives without a byte: only if the server reports holes. Ganesha 4.3
-  /// gives such an end for files that go on.
+  /// Whether an end of the file that a READ_PLUS gives without a byte is believed: only if the server reports
+  /// holes. Ganesha 4.3 gives such an end for files that go on.
   [[nodiscard]] bool knows_ends() const { return found_ == Found::reports_holes; }
   /// Called when READ returned data behind the end that a READ_PLUS gave.
   void gave_a_wrong_end() {
@@ -64,12 +65,12 @@ class HoleReads {
   }
 
   [[nodiscard]] Found found() const { return found_; }
-  /// For people: what the server does with READ_PLUS; empty if it was not used.
+  /// Text for the user about what the server does with READ_PLUS; empty if READ_PLUS was not used.
   [[nodiscard]] std::string text() const;
 
  private:
   [[nodiscard]] bool is_given_up() const { return found_ == Found::not_supported || found_ == Found::wrong; }
-  /// For good.
+  /// Gives READ_PLUS up for good, with a notice to the user.
   void give_up(Found why, const std::string& text);
 
   static constexpr unsigned kMostZeros = 3;
@@ -81,7 +82,7 @@ class HoleReads {
   Found found_ = Found::nothing;
   Way way_ = Way::chunk;
   bool used_ = false;
-  unsigned with_zeros_ = 0, dense_ = 0;  // answers while nothing was found
+  unsigned with_zeros_ = 0, dense_ = 0;  // answers while `found_` is Found::nothing
 };
 
 }  // namespace nfsrdma::nfs4
