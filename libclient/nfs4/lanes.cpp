@@ -15,7 +15,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr async::Clock::duration kBetweenMendings = 1s;
-/// A server may restart as often in a row before a connection is bound, or be asked whether it knows the client id.
+/// How many times in a row the session or the client id may be unknown on a connection, as while the server
+/// restarts, before the connection is refused.
 constexpr unsigned kMostStrange = 8;
 constexpr const char* kStranger =
     ": a connection leads to a server that does not know the session, as behind a load balancer, and is left "
@@ -56,7 +57,7 @@ Lanes::Lane& Lanes::lane_of(const rpc::Channel& channel) {
 
 async::Task<Status> Lanes::add(rpc::Channel& channel, async::TimePoint deadline) {
   Lane& lane = add_lane(channel);
-  lane.binding = true;  // below, not by on_link()
+  lane.binding = true;  // bound below, not by on_link()
   const auto connected = co_await channel.connect(deadline);
   lane.binding = false;
   if (connected) co_await bind(lane);
@@ -104,7 +105,8 @@ async::Task<Result<CompoundReply>> Lanes::call_alone(Compound compound, async::T
   return call_patiently(std::move(compound), deadline, nullptr, over);
 }
 
-/// `by`: the connection that it has to go over, if that matters.
+/// Makes a call that needs no session, and repeats it while the server asks to wait. `by`: the connection
+/// that the call has to go over; null: any.
 async::Task<Result<CompoundReply>> Lanes::call_patiently(Compound compound, async::TimePoint deadline,
                                                          rpc::Channel* by, rpc::Channel** over) {
   async::Backoff delay(50ms, 2s);
@@ -113,8 +115,8 @@ async::Task<Result<CompoundReply>> Lanes::call_patiently(Compound compound, asyn
     if (over != nullptr) *over = &channel;
     auto reply = co_await calls_.call_over(channel, compound, deadline);
     if (by == nullptr && Calls::was_handed_back(reply)) continue;
-    // A session with Calls of the server's under way goes when they have been answered (BACK_CHAN_BUSY, RFC 8881
-    // 18.37.3).
+    // A server destroys a session with callbacks under way only when they have been answered
+    // (BACK_CHAN_BUSY, RFC 8881 18.37.3).
     const bool wait = reply && retry_of(reply->status()) == Retry::later;
     if (!wait || calls_.loop().now() + delay.next() >= deadline) {
       lanes_.front()->channel.give_back(compound.take_message());
@@ -136,11 +138,12 @@ void Lanes::on_link(Lane& lane, bool up) {
   if (usable() != 0) lane.channel.hand_calls_back();
 }
 
-/// A connection has become usable: what waits for others to come back is made again over it. A
-/// BIND_CONN_TO_SESSION ends so, too; the next beginning of its connection makes another.
+/// Called when a connection has become usable. Calls that wait for other connections to come back are handed
+/// back, and so made again over this one. A BIND_CONN_TO_SESSION that waits ends in this way, too; another
+/// one is sent when its connection is up again.
 void Lanes::empty_those_down() {
   if (usable() == 0) return;
-  // By index: who is handed a call may go on to add a connection.
+  // The loop counts by index, because a caller that gets its call back may add a connection.
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     rpc::Channel& channel = lanes_[i]->channel;
     if (!channel.up()) channel.hand_calls_back();
@@ -148,7 +151,7 @@ void Lanes::empty_those_down() {
 }
 
 void Lanes::bind_if_needed(Lane& lane) {
-  // Alone and without a backchannel it is known by the first SEQUENCE (RFC 8881 2.10.3.1).
+  // A single connection without a backchannel is made known by its first SEQUENCE (RFC 8881 2.10.3.1).
   if (lanes_.size() == 1 && !wants_backchannel()) lane.bound = true;
   if (calls_.phase() != Calls::Phase::beginning && !lane.bound && !lane.binding && !lane.refused &&
       lane.channel.up())
@@ -158,7 +161,8 @@ void Lanes::bind_if_needed(Lane& lane) {
 void Lanes::rebind_all(const rpc::Channel& bound) {
   for (const auto& lane : lanes_) {
     lane->bound = &lane->channel == &bound;
-    // The server has just made a session over the connection, so it wants it, whatever it said of an earlier session.
+    // The server has just created a session over the connection, so it wants the connection, whatever it said
+    // of an earlier session.
     if (lane->bound && std::exchange(lane->refused, false)) hold_all();
   }
   for (const auto& lane : lanes_) bind_if_needed(*lane);
@@ -175,7 +179,8 @@ Compound Lanes::bind_arguments() {
   return compound;
 }
 
-/// `again`: the server has lost sight of the connection as a backchannel.
+/// Binds the connection to the session. `again`: the connection is bound, but the server has lost track of
+/// it as a backchannel.
 async::Task<void> Lanes::bind(Lane& lane, bool again) {
   if (lane.binding || (lane.bound && !again)) co_return;
   lane.binding = true;
@@ -193,7 +198,8 @@ async::Task<void> Lanes::bind(Lane& lane, bool again) {
     co_return;
   }
   if (!reply) {
-    bind_later(lane, again);  // where the connection has not ended: its next beginning tries again
+    // If the connection has ended, it is bound when it is up again.
+    bind_later(lane, again);
     co_return;
   }
   BIND_CONN_TO_SESSION4res res;
@@ -216,7 +222,7 @@ void Lanes::take_refusal(Lane& lane, bool again, const Error& error) {
   calls_.start_recovery("the session is gone");
 }
 
-/// Has the connection bound after a pause, unless it ends before, or the session.
+/// Binds the connection after a pause, unless the connection or the session ends before.
 void Lanes::bind_later(Lane& lane, bool again) {
   if (lane.timer != 0 || !lane.channel.up() || calls_.ending()) return;
   lane.timer = calls_.loop().at(calls_.loop().now() + lane.pause.take(), [this, &lane, again] {
@@ -229,14 +235,15 @@ void Lanes::bind_later(Lane& lane, bool again) {
   });
 }
 
-/// Proves that a connection to another address leads to the session's server. False also where the server cannot answer
-/// now: the proof is tried again later, or when the connection begins the next time.
+/// Proves that a connection to another address leads to the session's server. Returns false also if the
+/// server cannot answer now: the proof is then tried again later, or when the connection is up the next time.
 async::Task<bool> Lanes::prove(Lane& lane) {
   if (!lane.channel.elsewhere() || lane.proven) co_return true;
   auto leads_there = co_await proof_(lane.channel);
   if (!leads_there) {
     const Retry retry = retry_of(leads_there.error());
-    // The client id is not known there. The server may have restarted, which the session's other connections find out.
+    // The client id is unknown there. The server may have restarted, which the session's remaining
+    // connections find out.
     const bool strange = retry == Retry::with_new_session;
     const bool refused = strange ? ++lane.strange > kMostStrange && usable() != 0
                                  : leads_there.error().kind() == ErrorKind::server && !passes(retry);
@@ -280,7 +287,7 @@ channel_attrs4 Lanes::backchannel_attributes() const {
   const bool some_up = std::ranges::any_of(lanes_, [](const auto& lane) { return lane->channel.up(); });
   std::uint32_t receive = ~0U, send = ~0U;
   for (const auto& lane : lanes_) {
-    if (some_up && !lane->channel.up()) continue;  // what it will be able to take is not known
+    if (some_up && !lane->channel.up()) continue;  // its limits are not known
     receive = std::min(receive, lane->channel.facts().reply_threshold);
     send = std::min(send, lane->channel.facts().call_threshold);
   }

@@ -1,27 +1,30 @@
-// The connections of a session (RFC 8881 2.10.3): which of them takes a call, and how the server gets to know
-// one.
+// The connections (lanes) of a session (RFC 8881 2.10.3): which of them takes a call, and how the server
+// learns that a connection belongs to the session.
 //
-// Calls go to the connection with the least to do (rpc/route.h) among those that stand and that the server knows to be
-// the session's. The connection that CREATE_SESSION went over is; every other one has to be told by
-// BIND_CONN_TO_SESSION, which is done beside whenever a connection begins, and when the session is another one
-// (rebind_all()). Without any that is usable a call waits on the first.
+// Calls. A call goes to the connection with the least to do (rpc/route.h) among those that are usable: up,
+// and bound to the session. The connection that CREATE_SESSION went over is bound by that. Every other one
+// has to be bound by BIND_CONN_TO_SESSION. This is done in the background whenever a connection comes up, and
+// when the session is replaced (rebind_all()). While no connection is usable, a call waits on the first.
 //
-// What needs no session (EXCHANGE_ID, CREATE_SESSION, …) also goes over a connection that the server does not
-// take for the session's: after a restart of the server none is, and the first may be down (route_alone()).
+// Calls that need no session (EXCHANGE_ID, CREATE_SESSION, ...) may also go over a connection that is not
+// bound: after a restart of the server none is, and the first may be down (route_alone()).
 //
-// When a connection ends while another one is usable, the calls on it are handed back, for their callers to
-// make them again elsewhere. So are those that wait on connections that are down when one becomes usable. A
-// connection that the server does not want (BIND_CONN_TO_SESSION refused for good), or where one new session after the
-// other is not known although it works elsewhere (another server behind the same address), is left alone from then on.
-// A refusal that may pass (types/status.h) is no such verdict: the connection is bound later, with pauses that grow. The
-// connections are kept up without a call that needs them (RFC 8167 5.4) where there is state that the server
-// may recall, which hold() tells, or where there are several.
+// Failure. When a connection ends while another one is usable, the calls on it are handed back, and their
+// callers make them again elsewhere. When a connection becomes usable, the calls that wait on connections
+// that are down are handed back, too. A connection is left alone from then on if the server refuses
+// BIND_CONN_TO_SESSION for good, or if one new session after the next is unknown on it although it works
+// elsewhere (another server behind the same address). A refusal that may pass (types/status.h) is no such
+// verdict: the connection is bound later, with pauses that grow.
 //
-// Some lead to other addresses of the server (rpc::Channel::elsewhere()). That it is the server is proven on each of their
-// connections anew, before they are bound; if it is another, they are left alone.
+// Connections are kept up even without a call that needs them (RFC 8167 5.4) if there is state that the
+// server may recall, which hold() says, or if there are several.
 //
-// The backchannel is on every connection that the server takes for it. Where the server has lost sight of it,
-// mend_backchannel() announces it anew.
+// Addresses. Some connections lead to other addresses of the server (rpc::Channel::elsewhere()). Each time
+// such a connection is made, it must be proven that it leads to this server before it is bound (prove_by()).
+// If it leads to another server, it is left alone.
+//
+// Backchannel. Every connection that is bound serves as backchannel. If the server has lost track of the
+// backchannel, mend_backchannel() announces it anew.
 //
 // Owns none of the channels: they must outlive this. Confined to the loop's thread.
 #pragma once
@@ -40,65 +43,69 @@ namespace nfsrdma::nfs4 {
 
 class Lanes {
  public:
-  /// Takes a Call of the server's, which came over the channel.
+  /// Takes a Call of the server that came over the channel.
   using BackwardSink =
       std::function<void(rpc::Channel& over, rpcrdma::BackwardId id, fabric::ConstBytes message)>;
 
-  /// `first`: the connection that the session begins on. `callback_slots`: 0 where there is to be no
-  /// backchannel.
+  /// `first`: the connection that the session begins on. `callback_slots`: 0 if there is
+  /// to be no backchannel.
   Lanes(Calls& calls, rpc::Channel& first, std::uint32_t callback_slots, BackwardSink backward);
   ~Lanes();
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
 
-  /// Whether a channel leads to the server that the session is of; for those that lead elsewhere. An Error whose status
-  /// is not final (types/status.h): that is to be asked again.
+  /// Returns whether a channel to another address leads to the session's server. An Error whose status is not
+  /// final (types/status.h) means that the question is to be asked again.
   using Proof = std::function<async::Task<Result<bool>>(rpc::Channel& channel)>;
   void prove_by(Proof proof) { proof_ = std::move(proof); }
-  /// One more connection, beside those that there are. Its Error is that of connecting: one that the server
-  /// does not want for the session is told of in a notice.
+  /// Adds a connection. The Error is that of connecting. If the server does not want the connection for the
+  /// session, the user gets a notice.
   async::Task<Status> add(rpc::Channel& channel, async::TimePoint deadline);
-  /// Those that stand and are the session's.
+  /// Returns how many connections are up and bound to the session.
   [[nodiscard]] std::size_t usable() const;
-  /// Since the beginning, of all of them.
+  /// Returns how many connections all channels have made since the beginning.
   [[nodiscard]] std::uint64_t connections_made() const;
-  /// The connection for the next call, which moves so much data.
+  /// Returns the connection for the next call, which moves `size` bytes of data.
   rpc::Channel& route(std::size_t size = 0);
-  /// The connection for a call that needs no session: `before`, if that takes it still; else one that is
-  /// usable; else one that stands and leads to the server; else the first.
+  /// Returns the connection for a call that needs no session: `before`, if it still takes such calls; else
+  /// one that is usable; else one that is up and leads to the server; else the first.
   rpc::Channel& route_alone(const rpc::Channel* before = nullptr);
-  /// A call that needs no session (Calls::begin_alone), over whichever connection takes it. Makes it again
-  /// where the server asks to wait (DELAY, BACK_CHAN_BUSY). `over`, if any, is told which connection the last try went over; it must
-  /// outlive the call.
+  /// Makes a call that needs no session (Calls::begin_alone) over any connection that takes it, and repeats
+  /// it while the server asks to wait (DELAY, BACK_CHAN_BUSY). `over`, if not null, receives the connection
+  /// of the last try, and must outlive the call.
   async::Task<Result<CompoundReply>> call_alone(Compound compound, async::TimePoint deadline,
                                                 rpc::Channel** over = nullptr);
 
-  /// After CREATE_SESSION over `bound`: the others are strangers to the new session.
+  /// Called after CREATE_SESSION over `bound`. The new session does not know the remaining
+  /// connections, so they are bound.
   void rebind_all(const rpc::Channel& bound);
-  /// CONN_NOT_BOUND_TO_SESSION: the server does not take the connection for one of the session's (RFC 8881
-  /// 2.10.3.1).
+  /// Called when the server answers CONN_NOT_BOUND_TO_SESSION: it does not take the connection for one of the
+  /// session's (RFC 8881 2.10.3.1).
   void unbound(const rpc::Channel& channel) { lane_of(channel).bound = false; }
-  /// Has it bound, or waits `pause` for it to come back. False if neither this connection nor another can be
-  /// had for the session, which is then of no use.
+  /// Binds the connection, or waits `pause` for it to come back. Returns false if no connection can be used
+  /// for the session any more, or if a recovery is under way.
   async::Task<bool> bind_again(const rpc::Channel& channel, async::Clock::duration pause,
                                async::TimePoint deadline);
 
   [[nodiscard]] bool wants_backchannel() const { return callback_slots_ != 0; }
-  /// What the backchannel can take: what fits every connection that stands, both ways and without chunks.
+  /// Returns what the backchannel can take: what fits every connection that is up, both
+  /// ways and without chunks.
   [[nodiscard]] channel_attrs4 backchannel_attributes() const;
-  /// The server has lost sight of the backchannel: binds every connection anew, or has the session replaced.
-  /// Not more often than is useful.
+  /// Called when the server has lost track of the backchannel. Binds every connection anew, or has the
+  /// session replaced; at most once in kBetweenMendings.
   void mend_backchannel(bool by_new_session);
-  /// Whether there is state that the server may recall.
+  /// Sets whether there is state that the server may recall.
   void hold(bool recallable);
 
-  /// Makes a health check of the connection, which the server knows to be the session's; false if that cannot be now.
+  /// Makes a health check of the connection, which the server knows to be the session's; returns
+  /// false if it cannot now.
   using HealthCheck = std::function<bool(rpc::Channel& over)>;
-  /// Calls::check_connections().
+  /// Implements Calls::check_connections(), with `by` as the check.
   void check_health(std::chrono::milliseconds every, HealthCheck by);
 
  private:
-  /// A server that cannot bind a connection for long is asked twice in a minute.
+  /// Longest pause between tries to bind a connection. If the server cannot bind it for long, it is
+  /// asked twice in a minute.
   static constexpr async::Clock::duration kMostBindingPause = std::chrono::seconds(30);
 
   struct Lane final : rpc::BackwardService {
@@ -108,15 +115,16 @@ class Lanes {
     }
     Lanes& lanes;
     rpc::Channel& channel;
-    bool bound = false;  ///< to the session of the moment
+    bool bound = false;  ///< to the present session
     bool binding = false;
-    bool refused = false;  ///< the server does not want it, or is another
-    bool proven = false;   ///< its connection leads to the server
-    unsigned strange = 0;  ///< so many times in a row the session or its client id was not known there
-    async::Loop::TimerId timer = 0;  ///< of bind_later(); 0: it is not to be bound later
+    bool refused = false;  ///< the server does not want the connection, or is another
+    bool proven = false;   ///< the connection is known to lead to the server
+    /// How many times in a row the session or its client id was unknown on the connection.
+    unsigned strange = 0;
+    async::Loop::TimerId timer = 0;  ///< of bind_later(); 0: none is set
     async::Backoff pause{kFirstDelay, kMostBindingPause};
     [[nodiscard]] bool usable() const { return channel.up() && bound; }
-    /// Takes what needs no session.
+    /// Whether the connection takes calls that need no session.
     [[nodiscard]] bool takes_alone() const {
       return channel.up() && !refused && (!channel.elsewhere() || proven);
     }
@@ -144,7 +152,7 @@ class Lanes {
   Proof proof_;
   async::Event bind_ended_;
   bool recallable_ = false;
-  std::chrono::milliseconds check_every_{};  // 0: not yet
+  std::chrono::milliseconds check_every_{};  // 0: not set yet
   HealthCheck check_;
   async::TimePoint last_mended_{};
 };

@@ -6,7 +6,8 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-/// No server has a lease for which this would be too long; a server that is merely busy needs time to answer.
+/// Shortest time after which a silent connection is checked. No server has a lease so short that this would
+/// be too long, and a server that is merely busy needs time to answer.
 constexpr std::chrono::milliseconds kLeastCheck(1000);
 
 }  // namespace

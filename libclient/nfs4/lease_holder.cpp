@@ -9,8 +9,8 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-/// What stands around the data of a READ's Reply or a WRITE's Call, at most. Handshake refuses sessions that
-/// are not larger.
+/// The most that surrounds the data of a READ's Reply or a WRITE's Call. Handshake refuses sessions
+/// that are not larger.
 constexpr std::uint32_t kDataEnvelope = 1024;
 
 }  // namespace
@@ -59,7 +59,7 @@ bool LeaseHolder::renew_over(rpc::Channel& channel) {
   Compound compound = renewal();
   compound.over(channel);
   rpc::Protection* const protection = compound.protection();
-  // Without a ticket it would wait, and nothing would be sent.
+  // Without a ticket the call would wait, and nothing would be sent.
   const bool is_ready = protection == nullptr || protection->is_ready();
   if (is_ready) beside_.spawn(ask_beside(std::move(compound)));
   return is_ready;

@@ -1,21 +1,23 @@
-// What a client has of a server, and how it calls it, in NFSv4 of any minor version: a lease, the state that lasts
-// as long as it does, and calls that have it again where the server has lost it.
+// The base class of an NFSv4 client of any minor version towards one server, and the owner of what it
+// has there: a lease, the state that lasts as long as the lease, and calls that recover the state if
+// the server has lost it.
 //
 //   Session      (session.h)         NFSv4.1 and 4.2: slots, which have each request executed once
 //   Sessionless  (v40/sessionless.h) NFSv4.0: owners, whose requests come one after the other
 //
-// The engine (engine.h) and its parts stand on this, and know no minor version but where an operation differs:
-// Calls::has_sessions(). What belongs to the client id rather than to how it is called is owned here and given out:
+// The engine (engine.h) and its parts stand on this class. They know the minor version only where an
+// operation differs (Calls::has_sessions()). State that belongs to the client id, rather than to the way of
+// calling, is owned and handed out here:
 //
 //   delegations()    delegations: taken, recalled, returned
 //   opens()          the registry of open files; openings(): OPENs under way
 //   open_recovery()  opens that the server has forgotten; lock_recovery(): byte-range locks
-//   leftovers()      state that nobody has a use for
-//   modifications()  what this client does that may change attributes
-//   crossings()      where the server wants another flavour
+//   leftovers()      state without a user, which is given back
+//   modifications()  operations of this client that may change attributes
+//   crossings()      places where the server wants another flavour
 //   hole_reads()     which reads are made by READ_PLUS
-//   close_batch()    CLOSEs that leave together
-//   lock_waits()     who waits for CB_NOTIFY_LOCK; copies(): who waits for CB_OFFLOAD
+//   close_batch()    CLOSEs that are sent together
+//   lock_waits()     tasks that wait for CB_NOTIFY_LOCK; copies(): tasks that wait for CB_OFFLOAD
 //
 // Confined to the thread that runs the loop.
 #pragma once
@@ -45,7 +47,7 @@ class LeaseHolder : public Calls {
  public:
   using NoticeSink = std::function<void(const std::string&)>;
 
-  /// The client id and what else it takes to make calls. The first channel is connected.
+  /// Obtains the client id and whatever else is needed to make calls. The first channel is connected.
   virtual async::Task<Status> open(async::TimePoint deadline) = 0;
   /// Tells the server that the client is gone, as far as it answers in time.
   virtual async::Task<Status> close(async::TimePoint deadline) = 0;
@@ -54,13 +56,14 @@ class LeaseHolder : public Calls {
   Compound begin(const char* what, const Caller& caller, security::Mark mark) override;
 
   using Calls::call;
-  /// The same where there is `adopted`: that call has left, by the quick way (adopted.h).
+  /// Makes the call. `adopted`: its first transmission, which was sent by the fast path (adopted.h).
   virtual async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline,
                                                   std::unique_ptr<Adopted> adopted);
-  /// A number that increases with each connection that is made, and with the epoch: since it was the same the server has
-  /// not restarted, nor has another taken its place.
+  /// A number that increases with each connection that is made, and with the epoch. As long as it is
+  /// unchanged, the server has not restarted, and no other server has taken its place.
   [[nodiscard]] std::uint64_t server_instance() const { return epoch() + connections_made(); }
-  /// A READ by the quick way (quick_reads.h). False: not now, or there is none.
+  /// Starts a READ by the fast path (quick_reads.h). Returns false if that is not possible now, or if
+  /// there is no such path.
   virtual bool start_read(QuickFile& /*file*/, engine::QuickRead& /*read*/) { return false; }
 
   // ---- the parts ----
@@ -85,11 +88,11 @@ class LeaseHolder : public Calls {
   async::Task<Status> cross_root(async::TimePoint deadline) override {
     return nfs4::cross_root(*this, crossings_, *options_.flavor, deadline, true);
   }
-  /// The most bytes of one READ and of one WRITE, as of now: another server program may have come up with
-  /// smaller limits.
+  /// The most bytes of one READ and of one WRITE at this time: another server program may have come up
+  /// with smaller limits.
   [[nodiscard]] std::size_t most_read() const;
   [[nodiscard]] std::size_t most_written() const;
-  /// The most of a Call, its transport header with it, that needs no Read chunk.
+  /// Size of the largest Call, with its transport header, that needs no Read chunk.
   [[nodiscard]] std::size_t call_threshold() const { return channel_.facts().call_threshold; }
   [[nodiscard]] const engine::ServerCounters& counters() const { return counters_; }
   [[nodiscard]] virtual engine::ServerHoldings holdings() const;
@@ -102,12 +105,12 @@ class LeaseHolder : public Calls {
   [[nodiscard]] const std::string& server() const override { return channel_.server(); }
 
  protected:
-  /// `hold`: told whether there is something that the server may recall (delegations.h).
+  /// `hold`: called with whether there is something that the server may recall (delegations.h).
   LeaseHolder(rpc::Channel& first, SessionOptions options, NoticeSink notices, Delegations::HoldSink hold);
 
-  /// Time until which close() waits for what is under way, such as a DELEGRETURN that the server puts off or a request that
-  /// hangs in a lost session. The other half of the time up to `deadline` stays for the end itself, which makes the server
-  /// drop whatever it still has of this client.
+  /// Time until which close() waits for what is under way, such as a DELEGRETURN that the server puts off or
+  /// a request that hangs in a lost session. The other half of the time up to `deadline` stays for the end
+  /// itself, which makes the server drop whatever it still has of this client.
   [[nodiscard]] async::TimePoint end_of_waiting(async::TimePoint deadline) {
     const async::TimePoint now = loop().now();
     return now + (deadline - now) / 2;
@@ -115,19 +118,22 @@ class LeaseHolder : public Calls {
   /// Counts the connections that all channels have made.
   [[nodiscard]] virtual std::uint64_t connections_made() const = 0;
   void notice(const std::string& text) override { notices_(text); }
-  /// Starts a renewal of the lease over that connection, in the background. Returns false if that is not possible now.
+  /// Starts a renewal of the lease over that connection, in the background. Returns false if that
+  /// is not possible now.
   bool renew_over(rpc::Channel& channel);
-  /// What became of one transmission: its Reply with the RPC and COMPOUND headers read, or why there is none.
+  /// Returns the outcome of one transmission: its Reply with the RPC and COMPOUND headers read,
+  /// or why there is none.
   Result<CompoundReply> reply_of(rpc::Channel& channel, const Compound& compound, rpc::Outcome& outcome);
-  /// The error of a Compound that is_a_gamble().
+  /// Returns an Error if the Compound is_a_gamble().
   [[nodiscard]] std::optional<Error> gamble(const Compound& compound) const;
   [[nodiscard]] Error unknown_outcome(const Compound& compound, const Error& why) const;
-  /// A recovery has not come to its end in time. `last`: why its last try failed.
+  /// Returns the Error of a call for which a recovery has not ended in time. `last`: why the
+  /// recovery's last try failed.
   [[nodiscard]] Error not_recovered(const Compound& compound, const std::optional<Error>& last) const;
 
   async::Task<void> ask_beside(Compound compound);
 
-  rpc::Channel& channel_;  // the first
+  rpc::Channel& channel_;  // the first channel
   const SessionOptions options_;
   const NoticeSink notices_;
   engine::ServerCounters counters_;
@@ -140,7 +146,8 @@ class LeaseHolder : public Calls {
   LockWaits lock_waits_;
   CopiesBeside copies_;
   Crossings crossings_;
-  async::Tasks beside_;  // dropped first by whoever derives from this: they use the others
+  // Derived classes drop these tasks first, because the tasks use the members above.
+  async::Tasks beside_;
 };
 
 }  // namespace nfsrdma::nfs4
