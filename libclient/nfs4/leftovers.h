@@ -1,9 +1,10 @@
-// What is given back to the server beside whatever else is done, because nobody here has a use for it: opens
-// that nobody has open, and stateids that the server has revoked or replaced.
+// Gives back to the server, in the background, state that has no user here: opens that are not open for any
+// program, and stateids that the server has revoked or replaced.
 //
-// Whether it works shows nowhere: state that cannot be given back goes with the client id, at the latest. A refusal that
-// may pass has the call made again (retries.h).
-// What is under way counts as outstanding (outstanding.h). Confined to the loop's thread.
+// Failures are not reported, because state that cannot be given back goes with the client id at the latest.
+// If a refusal may pass, the call is made again (retries.h).
+//
+// Tasks under way count as outstanding (outstanding.h). Confined to the loop's thread.
 #pragma once
 
 #include "nfs4/calls.h"
@@ -17,12 +18,12 @@ class Leftovers {
   Leftovers(const Leftovers&) = delete;
   Leftovers& operator=(const Leftovers&) = delete;
 
-  /// FREE_STATEID (RFC 8881 18.38): until the server hears that the client knows of a revoked stateid, it
-  /// remembers that, and says so in every SEQUENCE. Nothing where there are no sessions.
+  /// Sends FREE_STATEID (RFC 8881 18.38). Until the server hears that the client knows of a revoked stateid,
+  /// it remembers the stateid, and says so in every SEQUENCE. Does nothing if there are no sessions.
   async::Task<void> free(stateid4 stateid);
-  /// The same, without waiting for it. Nothing where the session is ending.
+  /// Calls free() in the background. Does nothing if the session is ending.
   void free_beside(const stateid4& stateid);
-  /// CLOSE of what nobody has open. `owner`: Open::owner.
+  /// Sends CLOSE, in the background, for an open without a user. `owner`: Open::owner.
   void close_beside(const nfs_fh4& file, const stateid4& stateid, std::uint64_t owner);
 
  private:

@@ -17,7 +17,8 @@ const bitmap4& server_limits() {
   return map;
 }
 
-/// With no bytes at all nothing could be read or written: who says so does not tell.
+/// Returns the limit that the server has stated. With 0 bytes nothing could be read or written, so 0
+/// counts as no statement.
 std::uint64_t most_of(const std::optional<std::uint64_t>& told) {
   return told && *told != 0 ? *told : ~0ULL;
 }

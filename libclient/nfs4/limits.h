@@ -1,11 +1,12 @@
-// What a server tells of itself as a whole: its lease time, and the most that it takes in one READ and WRITE.
+// Facts that a server reports of itself as a whole: its lease time, and the most that it takes
+// in one READ and WRITE.
 #pragma once
 
 #include "nfs4/calls.h"
 
 namespace nfsrdma::nfs4 {
 
-/// By a call as those of recovery. `facts` must outlive the task.
+/// Fetches the limits by Calls::call_in_recovery(). `facts` must outlive the task.
 async::Task<Status> fetch_limits(Calls& calls, SessionFacts& facts, async::TimePoint deadline);
 
 }  // namespace nfsrdma::nfs4

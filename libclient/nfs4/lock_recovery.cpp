@@ -52,7 +52,8 @@ void LockRecovery::lose(Open& open, std::uint64_t owner, const LockRange& range,
 void LockRecovery::lose(Open& open) {
   const Error why(ErrorKind::server, EIO, "LOCK", open.path, "the server had closed the file");
   for (const auto& [owner, state] : open.locks) lose(open, owner, why);
-  // Nothing is left to be claimed. Another try would be made outside the grace period, and lose what is healthy.
+  // Nothing is left to be claimed. Another claim would be made outside the grace period, and
+  // would lose healthy locks.
   end_claim(open);
 }
 
@@ -62,7 +63,7 @@ void LockRecovery::end_claim(Open& open) {
 }
 
 async::Task<Status> LockRecovery::claim(std::shared_ptr<Open> open, Claim how, async::TimePoint deadline) {
-  /// One that is made anew is not made again, whatever becomes of it.
+  /// Ends a claim by Claim::anew in any case, because such a claim is not repeated.
   struct Ending {
     LockRecovery& locks;
     Open& open;
@@ -74,15 +75,17 @@ async::Task<Status> LockRecovery::claim(std::shared_ptr<Open> open, Claim how, a
   const auto owners = open->locks;  // keeps the states alive while others come and go
   open->claiming_locks = true;
   const Ending ending{*this, *open, how == Claim::anew};
-  // Of all before the first is claimed: whoever uses one of them meanwhile sees that it is not to be used.
+  // All stateids are dropped before the first lock is claimed, so that a task that uses one of them meanwhile
+  // sees that it must not be used.
   for (const auto& [owner, state] : owners) {
     const auto gone = std::exchange(state->stateid, std::nullopt);
-    // What is reclaimed went with the client id.
+    // Stateids that a reclaim replaces went with the client id, and need not be freed.
     if (gone && how == Claim::anew) leftovers_.free_beside(*gone);
   }
   Retries retries(calls_.loop(), deadline);
   for (const auto& [owner, state] : owners) {
-    // Looked at anew behind each LOCK: what is lost meanwhile must not be claimed.
+    // The locks are looked up anew after each LOCK, because a lock that is lost meanwhile
+    // must not be claimed.
     for (std::uint64_t from = 0;;) {
       const auto left = state->held.within(LockRange::between(from, LockRange::kToTheEnd));
       if (left.empty()) break;
@@ -97,7 +100,8 @@ async::Task<Status> LockRecovery::claim(std::shared_ptr<Open> open, Claim how, a
       if (done) continue;
       const Retry retry = retry_of(status);
       if (status == NFS4_OK || retry == Retry::later || retry == Retry::with_new_session) co_return done;
-      // What was claimed before it stays under its stateid, until the owner lets go.
+      // Locks that were claimed before this one stay under their stateid at the server,
+      // until the owner lets go.
       lose(*open, owner, LockRange(), done.error());
     }
   }
@@ -105,7 +109,7 @@ async::Task<Status> LockRecovery::claim(std::shared_ptr<Open> open, Claim how, a
   co_return Status();
 }
 
-/// `status`: what the server said to it, NFS4_OK also where there was no answer.
+/// Claims one lock. `status`: the server's answer; NFS4_OK also if there was none.
 async::Task<Status> LockRecovery::claim_one(std::shared_ptr<Open> open, std::shared_ptr<LockState> state,
                                             std::uint64_t owner, HeldLock held, Claim how,
                                             async::TimePoint deadline, nfsstat4& status) {

@@ -1,12 +1,13 @@
-// Byte-range locks that the server has forgotten, or taken away (RFC 8881 8.4.2, 9.10, 18.10): they are
-// claimed again under the open's new stateid, or lost.
+// Byte-range locks that the server has forgotten or revoked (RFC 8881 8.4.2, 9.10, 18.10): they are claimed
+// again under the open's new stateid, or lost.
 //
-// A lock that is lost cannot be made good: somebody else may have written under a lock of his. So its owner
-// hears of it from every use of the file until he lets go of it (Open::lost_locks), and the user by a notice.
+// A lost lock cannot be made good, because another client may have written under a lock of its own. So
+// the owner gets an error from every use of the file until it lets go of the file (Open::lost_locks), and
+// the user gets a notice.
 //
-// A LOCK that claims does not wait for its owner's turn (LockState::turn): whoever has the turn may be waiting for the
-// recovery. So whoever unlocks waits for claimed() first. Else the lock could be granted again behind the unlocking,
-// under a stateid that nobody unlocks by.
+// A LOCK that claims does not wait for its owner's turn (LockState::turn), because the task that has the turn
+// may be waiting for the recovery. So a task that unlocks must wait for claimed() first. Otherwise the lock
+// could be granted again after it was unlocked, under a stateid by which it is never unlocked.
 //
 // Owns nothing: the locks are in their Open (open_state.h). Confined to the loop's thread.
 #pragma once
@@ -27,20 +28,21 @@ class LockRecovery {
   LockRecovery(const LockRecovery&) = delete;
   LockRecovery& operator=(const LockRecovery&) = delete;
 
-  /// The open's state was replaced by another: what was locked under it is locked no more.
+  /// Called when the open's state was replaced by another: all locks under the earlier state are lost.
   void lose(Open& open);
-  /// The same for what one owner has locked.
+  /// Loses all locks of one owner, whose stateid is freed.
   void lose(Open& open, std::uint64_t owner, const Error& why);
-  /// The same for a part of that. The stateid stays, for what the server still has locked under it.
+  /// Loses a part of one owner's locks. The stateid stays, for what the server still has locked under it.
   void lose(Open& open, std::uint64_t owner, const LockRange& range, const Error& why);
-  /// Every lock of every owner, under the open's stateid. Those that are refused are lost, and nothing else
-  /// fails, once a server in trouble has been asked some times; an Error is about the connection or the session, or the
-  /// server asks to wait, and Open::claiming_locks then says that it is to be done again.
+  /// Claims every lock of every owner under the open's stateid. A lock that is refused is lost, once a
+  /// server in trouble has been asked several times, and nothing else fails. An Error is about the
+  /// connection or the session, or says that the server asks to wait; Open::claiming_locks then says that
+  /// the claim is to be made again.
   async::Task<Status> claim(std::shared_ptr<Open> open, Claim how, async::TimePoint deadline);
-  /// A claim that has not come to its end is not made again.
+  /// Ends a claim that was not completed, so that it is not made again.
   void end_claim(Open& open);
-  /// Waits until no claim of the file's locks is under way, or to be made again. False if the deadline came first.
-  /// The Open must outlive the task.
+  /// Waits until no claim of the file's locks is under way or to be made again. Returns false if the deadline
+  /// came first. The Open must outlive the task.
   async::Task<bool> claimed(const Open& open, async::TimePoint deadline) {
     return async::until(ended_, deadline, [&open] { return !open.claiming_locks || !open.held; });
   }
@@ -52,7 +54,7 @@ class LockRecovery {
 
   Calls& calls_;
   Leftovers& leftovers_;
-  async::Event ended_;  // a claim
+  async::Event ended_;  // notified when a claim ends
 };
 
 }  // namespace nfsrdma::nfs4

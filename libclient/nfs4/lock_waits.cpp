@@ -5,10 +5,10 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-/// In front of the number, so that a lock owner is no open owner's name.
+/// Prefix of the number, by which the name of a lock owner differs from any open owner's.
 constexpr std::uint32_t kLockOwnerMark = 0x6c6f636b;
 constexpr std::size_t kLockOwnerSize = 4 + 8;
-constexpr std::size_t kUniqueSize = 8 + 8;  // behind it, with the generation
+constexpr std::size_t kUniqueSize = 8 + 8;  // `unique` and the generation, behind the number
 
 std::optional<std::uint64_t> number_of(const lock_owner4& owner) {
   const auto& bytes = owner.owner.value;
@@ -43,7 +43,7 @@ LockWaits::Guard::~Guard() {
 }
 
 void LockWaits::notify(const nfs_fh4& file, const lock_owner4& owner) {
-  // The backchannel is this client's: its client id need not be looked at.
+  // The backchannel is this client's, so the client id need not be compared.
   const auto number = number_of(owner);
   if (!number) return;
   for (Guard* guard : guards_) {

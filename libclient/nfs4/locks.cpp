@@ -11,7 +11,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How soon the server is asked again: by itself, and where it promised to call.
+/// First and longest interval at which the server is asked again for a lock: without notifications by the
+/// server, and with them.
 constexpr async::Clock::duration kFirstPoll = 50ms, kSlowestPoll = 1s;
 constexpr async::Clock::duration kFirstPollBeside = 1s, kSlowestPollBeside = 15s;
 
@@ -50,7 +51,7 @@ std::shared_ptr<LockState> state_of(FileState& file, std::uint64_t owner) {
   return state;
 }
 
-/// LOCK's arguments for the state of the moment.
+/// Returns LOCK's arguments for the present state.
 LOCK4args arguments(LeaseHolder& session, const Open& open, LockState& state, const LockRequest& request,
                     bool blocking) {
   LOCK4args args;
@@ -67,29 +68,29 @@ LOCK4args arguments(LeaseHolder& session, const Open& open, LockState& state, co
   return args;
 }
 
-/// Has a server of NFSv4.0 forget the lock owner, who has nothing locked any more. In a COMPOUND of its own: behind a
-/// LOCKU Ganesha 4.3 frees what it goes on to use, and ends.
+/// Makes an NFSv4.0 server forget a lock owner that has nothing locked any more. RELEASE_LOCKOWNER has a
+/// COMPOUND of its own, because behind a LOCKU Ganesha 4.3 frees memory that it goes on to use, and ends.
 async::Task<void> release_owner(LeaseHolder& session, Caller caller, lock_owner4 owner,
                                 std::uint64_t unique) {
   Compound compound = session.begin("RELEASE_LOCKOWNER", caller);
   compound.by({}, unique);
   compound.add<op::RELEASE_LOCKOWNER>({std::move(owner)});
-  // Whatever it says: nothing is locked under it.
+  // The answer does not matter, because nothing is locked under the owner.
   auto reply = co_await session.call(std::move(compound));
 }
 
 }  // namespace
 
-/// A LOCK that runs by itself, and whoever waits for it.
+/// A LOCK that runs by itself, and the task that waits for it.
 struct Locks::Attempt {
   LockRequest request;
   bool blocking = false;
   std::shared_ptr<LockWait> waiter;  // woken when it has ended
-  bool abandoned = false;            // nobody wants it any more
-  bool undoes = false;               // what another one has done
+  bool abandoned = false;            // no task wants the lock any more
+  bool undoes = false;               // it undoes what another attempt has done
   bool ended = false;
-  Status status;                      // of the LOCK: an Error but DENIED
-  std::optional<LockHolder> refused;  // DENIED
+  Status status;                      // of the LOCK: an Error except DENIED
+  std::optional<LockHolder> refused;  // set if the answer was DENIED
   std::vector<LockRange> gained;      // what was not held before
   std::vector<HeldLock> changed;      // what was held before as the other kind
   [[nodiscard]] bool granted() const { return ended && status && !refused; }
@@ -101,18 +102,20 @@ async::Task<Status> Locks::try_once(std::shared_ptr<FileState> file, std::shared
   co_return co_await lock_in_turn(file, state, attempt);
 }
 
-/// Ends with the LOCK granted, refused or failed. A lock stateid that the server lost is begun anew from the
-/// open's, if nothing was locked under it; else the locks are lost.
+/// Ends with the LOCK granted, refused or failed. If the server has lost the lock stateid, the LOCK begins
+/// anew from the open's stateid if nothing was locked under it; else the locks are lost.
 async::Task<Status> Locks::lock_in_turn(std::shared_ptr<FileState> file, std::shared_ptr<LockState> state,
                                         std::shared_ptr<Attempt> attempt) {
   const async::TimePoint deadline = session_.default_deadline();
   const LockRequest& request = attempt->request;
   Open& open = file->state();
-  // In the turn, since whoever had it before may have given up the one before.
+  // The name is chosen within the turn, because the task that had the turn before may have
+  // given the earlier one up.
   if (state->unique == 0 && !session_.has_sessions()) state->unique = session_.opens().next_owner();
   bool completed = false;  // see FileState::regain_access()
   for (LossLimit losses(session_.loop(), deadline);;) {
-    // Whoever closes the file waits for the turn, to unlock: he must not be waited for where nothing new is locked.
+    // A task that closes the file waits for the turn, to unlock, so an attempt that locks nothing new must
+    // not wait for that task.
     bool settled = true;
     if (!attempt->undoes && !attempt->abandoned) settled = co_await file->settled(deadline);
     if (!settled) {
@@ -133,7 +136,7 @@ async::Task<Status> Locks::lock_in_turn(std::shared_ptr<FileState> file, std::sh
     if (!reply) co_return reply.error();
     LOCK4res res;
     if (reply->take<op::PUTFH>() && reply->take<op::LOCK>(res)) {
-      // What it was locked under may have gone before the Reply came: the lock went with it.
+      // If the state that the lock was set under was lost before the Reply came, the lock went with it.
       const bool stands = reply->epoch() == session_.epoch() && open.stateid.other == used_open.other &&
                           state->stateid == used_lock;
       const bool again = co_await losses.again(!stands);
@@ -159,7 +162,7 @@ async::Task<Status> Locks::lock_in_turn(std::shared_ptr<FileState> file, std::sh
     }
     const bool again = co_await losses.again(Calls::is_lost_state(status));
     if (!again) co_return session_.error_of(*reply, "LOCK", open.path);
-    if (state->stateid != used_lock) continue;  // claimed again meanwhile
+    if (state->stateid != used_lock) continue;  // it was claimed again meanwhile
     if (used_lock) {
       session_.lock_recovery().lose(open, request.owner, session_.error_of(*reply, "LOCK", open.path));
       continue;
@@ -176,7 +179,8 @@ async::Task<void> Locks::run(Locks self, std::shared_ptr<FileState> file, std::s
   if (attempt->abandoned && attempt->granted()) co_await undo(self, file, attempt);
 }
 
-/// Nobody took the lock: back to what was held before, and to the kind that it was.
+/// Undoes a lock that no task took: what was not held before is unlocked, the rest gets
+/// its earlier kind again.
 async::Task<void> Locks::undo(Locks self, std::shared_ptr<FileState> file, std::shared_ptr<Attempt> attempt) {
   const std::uint64_t owner = attempt->request.owner;
   const auto found = file->state().locks.find(owner);
@@ -189,8 +193,8 @@ async::Task<void> Locks::undo(Locks self, std::shared_ptr<FileState> file, std::
   for (const HeldLock& piece : attempt->changed) co_await self.give_again(file, state, owner, piece);
 }
 
-/// Has what is held of the piece locked as the piece's kind. Where somebody else is in the way by now it is lost: the
-/// program believes that it has it.
+/// Locks what is still held of the piece as the piece's kind. If another owner is in the way by now, the lock
+/// is lost, because the program believes that it has it.
 async::Task<void> Locks::give_again(std::shared_ptr<FileState> file, std::shared_ptr<LockState> state,
                                     std::uint64_t owner, HeldLock piece) {
   const auto held = state->held.within(piece.range);
@@ -211,7 +215,7 @@ async::Task<void> Locks::give_again(std::shared_ptr<FileState> file, std::shared
 
 /// Makes one attempt and waits for it, or for `attempt->waiter` to be cancelled.
 async::Task<Status> Locks::attempt_lock(std::shared_ptr<FileState> file, std::shared_ptr<Attempt> attempt) {
-  // Whatever ends this before the lock is handed over: it is not wanted then.
+  // If this task ends before the lock is handed over, for whatever reason, the lock is not wanted.
   struct Owner {
     LeaseHolder& session;
     std::shared_ptr<FileState> file;
@@ -247,7 +251,7 @@ async::Task<Result<std::optional<LockHolder>>> Locks::set(std::shared_ptr<FileSt
 async::Task<Status> Locks::wait(std::shared_ptr<FileState> file, LockRequest request,
                                 std::shared_ptr<LockWait> cancelled) {
   auto waiter = cancelled ? std::move(cancelled) : std::make_shared<LockWait>(session_.loop());
-  // From before the first LOCK on: the server's call may overtake the Reply.
+  // The guard exists before the first LOCK is sent, because the server's call may overtake the Reply.
   const LockWaits::Guard waiting(session_.lock_waits(), file->handle(), request.owner, *waiter);
   const bool told = file->state().notifies_locks && session_.facts().backchannel;
   async::Backoff pause(told ? kFirstPollBeside : kFirstPoll, told ? kSlowestPollBeside : kSlowestPoll);
@@ -276,7 +280,7 @@ async::Task<Result<std::optional<LockHolder>>> Locks::test(std::shared_ptr<FileS
   args.length = request.range.length;
   const auto own = file->state().locks.find(request.owner);
   const std::uint64_t unique = own != file->state().locks.end() ? own->second->unique : 0;
-  // The server knows him by a name that ends with his generation.
+  // The server knows the owner by a name that ends with the owner's generation.
   if (unique != 0) compound.by({}, unique);
   args.owner = lock_owner_of(session_.facts().client_id, request.owner, unique);
   compound.add<op::LOCKT>(args);
@@ -299,17 +303,19 @@ async::Task<Status> Locks::unlock(std::shared_ptr<FileState> file, std::uint64_t
   co_return co_await unlock_in_turn(file, state, owner, range, free);
 }
 
-/// LOCKU of what is held; with `free` the server forgets the lock owner, too.
+/// Sends LOCKU for the range; with `free` the server forgets the lock owner, too.
 async::Task<Status> Locks::unlock_in_turn(std::shared_ptr<FileState> file, std::shared_ptr<LockState> state,
                                           std::uint64_t owner, LockRange range, bool free) {
   Open& open = file->state();
-  // What is being claimed again may be granted yet: the stateid that it comes with is what it is unlocked by.
+  // A lock that is being claimed may still be granted, and has to be unlocked by the
+  // stateid that comes with it.
   const bool claimed = co_await session_.lock_recovery().claimed(open, session_.default_deadline());
-  // From now on somebody else may have it: it must not be claimed again, whatever becomes of the LOCKU.
+  // From now on another owner may have the lock, so it must not be claimed again, whatever
+  // becomes of the LOCKU.
   state->held.unlock(range);
   if (!claimed) co_return not_claimed(open.path);
   for (LossLimit losses(session_.loop(), session_.default_deadline());;) {
-    if (!state->stateid || !file->is_open()) co_return Status();  // there is nothing
+    if (!state->stateid || !file->is_open()) co_return Status();  // nothing is locked
     const stateid4 used = *state->stateid;
     Compound compound = session_.begin_on(open.file, "LOCKU", open.caller);
     compound.by({}, state->unique);
@@ -320,7 +326,7 @@ async::Task<Status> Locks::unlock_in_turn(std::shared_ptr<FileState> file, std::
     if (!reply) co_return reply.error();
     LOCKU4res res;
     const bool unlocked = reply->take<op::PUTFH>() && reply->take<op::LOCKU>(res);
-    if (unlocked && state->stateid != used) continue;  // what else there is was claimed again meanwhile
+    if (unlocked && state->stateid != used) continue;  // the owner's remaining locks were claimed again
     if (unlocked) {
       state->stateid = session_.to_keep(*res.get<NFS4_OK>());
       if (!free) co_return Status();
@@ -335,8 +341,9 @@ async::Task<Status> Locks::unlock_in_turn(std::shared_ptr<FileState> file, std::
     const nfsstat4 status = reply->failed_status();
     const bool again = co_await losses.again(Calls::is_lost_state(status));
     if (!again) co_return session_.error_of(*reply, "LOCKU", open.path);
-    if (state->stateid != used) continue;  // claimed again meanwhile
-    // Gone: so is this lock, as was wanted. What else the owner had is lost.
+    if (state->stateid != used) continue;  // it was claimed again meanwhile
+    // The server has lost the stateid, and with it this lock, as was wanted. The owner's
+    // remaining locks are lost.
     session_.lock_recovery().lose(open, owner, session_.error_of(*reply, "LOCKU", open.path));
     co_return Status();
   }
@@ -352,7 +359,7 @@ async::Task<Status> Locks::release(std::shared_ptr<FileState> file, std::uint64_
   open.lost_locks.erase(owner);
   const auto found = open.locks.find(owner);
   if (found == open.locks.end() || !found->second->held.empty()) co_return done;
-  // Whoever holds on to it besides waits for the turn, and locks under it.
+  // Any other task that holds on to the LockState waits for the turn, to lock under it.
   if (found->second.use_count() != 1) co_return done;
   if (found->second->unique != 0) session_.forget_lock_owner(found->second->unique);
   open.locks.erase(found);

@@ -1,33 +1,34 @@
-// Byte-range locks on open files (RFC 8881 9, 18.10 to 18.12, 18.38), with POSIX semantics: a lock owner's
-// own locks never conflict, later ones replace earlier ones, parts can be unlocked.
+// Byte-range locks on open files (RFC 8881 9, 18.10 to 18.12, 18.38), with POSIX semantics: the locks of one
+// lock owner never conflict with each other, later ones replace earlier ones, and parts can be unlocked.
 //
 //     Locks locks(session);
 //     auto refused = co_await locks.set(file, {owner, true, {offset, length}});    // F_SETLK
-//     if (refused && *refused) …somebody has it
+//     if (refused && *refused) ... the lock is held by *refused
 //     auto cancel = std::make_shared<LockWait>(session.loop());
 //     auto done = co_await locks.wait(file, request, cancel);                      // F_SETLKW
-//     … from elsewhere: cancel->cancel();  → EINTR
+//     ... from elsewhere: cancel->cancel();  -> EINTR
 //     co_await locks.clear(file, owner, range);                                    // F_UNLCK
 //     co_await locks.release(file, owner);                                         // close() by that owner
 //
-// A lock owner is a number that the mount makes up (FUSE: lock_owner); on the wire it is joined by the client
-// id. The server knows one stateid per lock owner and open file, begun by the first LOCK and freed by
-// release(). The file must be open for the kind of lock (read: READ, write: WRITE), or the server says
-// NFS4ERR_OPENMODE (EBADF).
+// Owners. A lock owner is a number that the mount makes up (FUSE: lock_owner); on the wire it is combined
+// with the client id. The server has one stateid per lock owner and open file, begun by the first LOCK and
+// freed by release(). The file must be open for the kind of lock (a read lock needs READ, a write lock
+// WRITE), or the server says NFS4ERR_OPENMODE (EBADF).
 //
-// Waiting. The server is asked for a blocking lock; it says DENIED and, if it promised to (OPEN's
-// MAY_NOTIFY_LOCK), calls when the lock may be had. It is asked again then, and in any case from time to
-// time: soon where there are no such calls, every few seconds where there are.
+// Waiting. The server is asked for a blocking lock. It answers DENIED and, if it promised to (OPEN's
+// MAY_NOTIFY_LOCK), calls when the lock may be available. LOCK is sent again then, and in any case from time
+// to time: soon if there are no such calls, every few seconds if there are.
 //
-// Cancelling. A LOCK that has left is not recalled: it runs on by itself, and what it then brings for a
-// waiter who is gone is unlocked again; what it made another kind of becomes the kind that it was, or is lost.
-// So destroying a task of these, too, leaves no lock behind.
+// Cancelling. A LOCK that has been sent is not recalled: it runs on by itself. If it is granted after the
+// waiter has gone, the lock is unlocked again; a lock whose kind it has changed gets its earlier kind back,
+// or is lost. So destroying a task of this class leaves no lock behind, either.
 //
-// Recovery. After a restart of the server the locks of every owner are claimed again before new ones are
-// given to anybody. What cannot be had again (the lease had expired and somebody took it) is lost: every use
-// of that file gives EIO until the owner has called release(). Who unlocks while they are claimed waits until
-// they have been (lock_recovery.h). READs, WRITEs and sizes carry the lock's stateid (range_stateid.h), so that a lock that
-// the server has taken away is found by the first of them, and nothing is written.
+// Recovery. After a restart of the server the locks of every owner are claimed again before any new lock is
+// granted. A lock that cannot be recovered (the lease had expired, and another client took the lock) is lost:
+// every use of that file returns EIO until the owner has called release(). A task that unlocks while locks
+// are being claimed waits for the end of the claim (lock_recovery.h). READ, WRITE and SETATTR of the size
+// carry the lock's stateid (range_stateid.h). So if the server has revoked a lock, the first of them finds
+// out, and nothing is written.
 //
 // Confined to the loop's thread. Tasks hold on to their file.
 #pragma once
@@ -46,17 +47,17 @@ class Locks {
  public:
   explicit Locks(LeaseHolder& session) : session_(session) {}
 
-  /// Who is in the way of it, if anybody. Changes nothing.
+  /// Returns the lock that conflicts with the request, if any. Changes nothing.
   async::Task<Result<std::optional<LockHolder>>> test(std::shared_ptr<FileState> file, LockRequest request);
-  /// Gives who is in the way; then it was not locked.
+  /// Sets the lock. Returns the lock that conflicts with the request, if any; then nothing was locked.
   async::Task<Result<std::optional<LockHolder>>> set(std::shared_ptr<FileState> file, LockRequest request);
-  /// Waits for as long as it takes, or until `cancelled` (which may be null) says so: EINTR,
-  /// ErrorKind::cancelled.
+  /// Sets the lock, and waits for it as long as it takes, or until `cancelled` (which may be null) ends the
+  /// wait: EINTR, ErrorKind::cancelled.
   async::Task<Status> wait(std::shared_ptr<FileState> file, LockRequest request,
                            std::shared_ptr<LockWait> cancelled);
   async::Task<Status> clear(std::shared_ptr<FileState> file, std::uint64_t owner, LockRange range);
-  /// Everything that the owner has on the file, and the server's memory of it. Locks that were lost are
-  /// forgotten, too.
+  /// Unlocks everything that the owner has on the file, and makes the server forget the owner. Lost
+  /// locks are forgotten, too.
   async::Task<Status> release(std::shared_ptr<FileState> file, std::uint64_t owner);
 
  private:

@@ -1,9 +1,9 @@
-// How often one operation has its file's state had again, or its lock claimed again, because the server knows
-// it no more.
+// Limits how often one operation has its file's state recovered, or its lock claimed again, because
+// the server has lost it.
 //
 // Restarts and leases that end may come as often as they like, as long as the caller waits. A server that
 // loses at once what it has just given is at fault: after some losses in a row, with pauses that grow, its
-// word goes to the caller.
+// answer goes to the caller.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -18,7 +18,8 @@ class LossLimit {
  public:
   LossLimit(async::Loop& loop, async::TimePoint deadline) : loop_(loop), deadline_(deadline) {}
 
-  /// Whether to try again: where it was lost, behind a pause if that has not helped before.
+  /// Returns whether to try again: not if nothing was `lost`, if it was lost too often in a row, or if the
+  /// deadline comes first. Waits for a pause before if the first tries have not helped.
   async::Task<bool> again(bool lost) {
     if (!lost) co_return false;
     if (loop_.now() - last_ >= kLongAgo) {
