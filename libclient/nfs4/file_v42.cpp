@@ -306,8 +306,16 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
       co_return Error(ErrorKind::protocol, EIO, "COPY", to.path(),
                       "the server says it copied more than it was asked to; please report this");
     }
+    if (written.wr_count == 0) {
+      // Linux's server copies nothing, and reports success, while it is being stopped. To a program that would be the end of
+      // the source.
+      auto source = co_await from.attributes();
+      if (!source) co_return source.error();
+      if (from_offset >= source->size) co_return std::uint64_t{0};
+      continue;
+    }
     to.record()->replaced(to_offset, written.wr_count);
-    if (written.wr_committed != UNSTABLE4 || written.wr_count == 0) co_return written.wr_count;
+    if (written.wr_committed != UNSTABLE4) co_return written.wr_count;
     auto verifier = co_await to.commit_file(nullptr);
     if (!verifier) co_return verifier.error();
     if (*verifier == written.wr_writeverf) co_return written.wr_count;

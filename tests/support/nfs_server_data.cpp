@@ -242,7 +242,8 @@ nfsstat4 ServerState::copy(const CopyState& one, std::uint64_t& copied) {
   if (!inodes.contains(one.from) || !inodes.contains(one.to)) return NFS4ERR_STALE;
   const std::string& from = inodes.at(one.from).content.data();
   const std::uint64_t wanted = one.count == 0 ? ~0ULL : one.count;
-  std::string text = one.from_offset < from.size() ? from.substr(one.from_offset, wanted) : "";
+  std::string text =
+      one.from_offset < from.size() ? from.substr(one.from_offset, std::min(wanted, habits.most_copied)) : "";
   Inode& to = inodes.at(one.to);
   std::uint64_t most = ~0ULL;
   const auto bad = make_room(to, one.to_offset + text.size(), habits.unstable_copies, most);

@@ -113,6 +113,31 @@ TEST_CASE("v4.2: COPY within the server, stable, and what makes a caller copy by
   m.close(to);
 }
 
+TEST_CASE("v4.2: a COPY of nothing is the end of the source only where the source ends") {
+  Scene m;
+  m.server.add_file("/from", pattern(100'000));
+  m.server.add_file("/to", "");
+  EngineClient& c = m.connect();
+  OpenRef from = m.open("from"), to = m.open("to");
+  const auto copy = [&](std::uint64_t at) {
+    return c.run(OpenFile::copy(*from.file(), at, *to.file(), at, 60'000));
+  };
+  const auto copies_at_most = [&](std::uint64_t bytes) {
+    m.server.on_server([bytes](Responder& responder) { responder.state.habits.most_copied = bytes; });
+  };
+  copies_at_most(1000);
+  CHECK(*copy(0) == 1000);
+  copies_at_most(0);
+  CHECK(*copy(100'000) == 0);
+  m.server.clear_calls();
+  const auto refused = copy(1000);
+  REQUIRE_FALSE(refused);
+  CHECK(is_unsupported(refused.error()));  // the caller reads and writes
+  CHECK(m.server.count(OP_COPY) == 3);
+  m.close(from);
+  m.close(to);
+}
+
 TEST_CASE("v4.2: CLONE") {
   Scene m;
   m.server.add_file("/from", pattern(8192));
