@@ -147,8 +147,7 @@ Status Mount::start_on_server() {
   files_->on_lengthened(
       [this](std::uint64_t inode, std::uint64_t end, std::byte last) { return lengthen(inode, end, last); });
   if (options_.ring) {
-    ring_service_ = std::make_unique<RingService>(loop_, *files_, options_.writeback,
-                                                  [this] { return rings_are_apart(); });
+    ring_service_ = std::make_unique<RingService>(loop_, *files_, [this] { return rings_are_apart(); });
     ring_door_ = std::make_unique<RingDoor>(loop_, *ring_service_);
   }
 

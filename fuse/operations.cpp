@@ -373,7 +373,7 @@ Task<void> close_unheard(Mount& mount, Handle file) {
 /// Returns the flags to open a file with. With a write-back cache the kernel reads the page that it writes a
 /// part of, and decides itself where an append goes.
 int flags_for(const Mount& mount, int flags) {
-  if (!mount.options().writeback) return flags;
+  if (!mount.options().cache.kernel_gathers) return flags;
   if ((flags & O_ACCMODE) == O_WRONLY) flags = (flags & ~O_ACCMODE) | O_RDWR;
   return flags & ~O_APPEND;
 }
@@ -395,7 +395,7 @@ Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t
   info.direct_io = opened->handle->uncached;
   // O_DIRECT does not get direct_io: with it Linux 6.1 neither writes dirty pages out before nor drops stale
   // ones. Without keep_cache the kernel drops only the pages, and would go on using the size that it knows.
-  const bool keep = mount.options().writeback ? opened->keep_cache : opened->keep_attributes;
+  const bool keep = mount.options().cache.kernel_gathers ? opened->keep_cache : opened->keep_attributes;
   if (!keep) mount.forget_attributes(ino);
   if (request->opened(info)) co_return;
   mount.drop_file(info.fh);
@@ -512,7 +512,7 @@ void op_release(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info) {
 /// Runs `then` after the kernel has sent what its write-back cache has gathered. For operations before which
 /// the kernel does not do that by itself.
 Task<void> when_written(Mount& mount, fuse_ino_t ino, Task<void> then) {
-  if (mount.options().writeback) co_await mount.drop_cached(ino);
+  if (mount.options().cache.kernel_gathers) co_await mount.drop_cached(ino);
   co_await std::move(then);
 }
 void op_lseek(fuse_req_t raw, fuse_ino_t ino, off_t offset, int whence, fuse_file_info* info) {
@@ -702,7 +702,7 @@ void op_init(void* mount, fuse_conn_info* connection) {
   // (fs::FileSystem::lookup).
   connection->want |= connection->capable & FUSE_CAP_EXPORT_SUPPORT;
   connection->want |= connection->capable & FUSE_CAP_DONT_MASK;  // creation_mode.h
-  if (static_cast<const Mount*>(mount)->options().writeback) {
+  if (static_cast<const Mount*>(mount)->options().cache.kernel_gathers) {
     connection->want |= connection->capable & FUSE_CAP_WRITEBACK_CACHE;
   }
 }

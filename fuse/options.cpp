@@ -115,7 +115,7 @@ constexpr std::array kRows{
         [](MountOptions& o, std::string_view) { return !(o.cache.sync = false); }},
     Row{"writeback_cache", nullptr,
         "let the kernel gather writes in its cache: only where nobody else writes to these files",
-        [](MountOptions& o, std::string_view) { return o.writeback = true; }},
+        [](MountOptions& o, std::string_view) { return o.cache.kernel_gathers = true; }},
     Row{"ring", nullptr, "let programs read and write past the kernel, by nfsrdma/ring.h (default)",
         [](MountOptions& o, std::string_view) { return o.ring = true; }},
     Row{"noring", nullptr, "do not", [](MountOptions& o, std::string_view) { return !(o.ring = false); }},
@@ -286,7 +286,7 @@ Result<MountOptions> parse_command_line(const std::string& name, const std::vect
   if (operands.size() != 2) {
     return usage("it takes what to mount and where: " + name + " host:/path /mountpoint; see --help");
   }
-  if (options.writeback && options.cache.sync) {
+  if (options.cache.kernel_gathers && options.cache.sync) {
     return usage(
         "writeback_cache does not go with sync or noac: the one gathers writes, the others do not wait");
   }

@@ -21,7 +21,6 @@ struct MountOptions {
   fs::CacheOptions cache;
   bool hard = true;
   unsigned retrans = 2;
-  bool writeback = false;                         ///< the kernel gathers writes (writeback_cache)
   bool ring = true;                               ///< programs may have rings (nfsrdma/ring.h)
   bool local_flock = false, local_posix = false;  ///< local_lock
   bool foreground = false, help = false, version = false;

@@ -29,8 +29,8 @@ int code_of(const Error& error) {
 
 }  // namespace
 
-RingService::RingService(async::Loop& loop, fs::FileSystem& files, bool gathers, std::function<bool()> apart)
-    : loop_(loop), files_(files), gathers_(gathers), apart_(std::move(apart)), less_busy_(loop) {}
+RingService::RingService(async::Loop& loop, fs::FileSystem& files, std::function<bool()> apart)
+    : loop_(loop), files_(files), apart_(std::move(apart)), less_busy_(loop) {}
 
 RingService::~RingService() {
   *alive_ = false;
@@ -64,7 +64,7 @@ void RingService::remove(RingId id) {
 int RingService::refusal(const fs::OpenHandle& file) const {
   if (file.closing) return EBADF;
   // With a write-back cache only the kernel knows how large a file is.
-  if (gathers_ && (file.flags & O_ACCMODE) != O_RDONLY) return EOPNOTSUPP;
+  if (files_.kernel_gathers() && (file.flags & O_ACCMODE) != O_RDONLY) return EOPNOTSUPP;
   return 0;
 }
 
@@ -219,7 +219,6 @@ async::Task<void> RingService::read(ServedRef served, Ring::Job job, Handle file
   const Busy busy(*this, file.get());
   fs::FileSystem::Past how;
   how.ahead = job.request.has(RING_AHEAD);
-  how.gathers = gathers_;
   ++counters_.reads;
   const std::span<std::byte> target = served->ring.data_of(job.request);
   const bool apart = apart_();
@@ -257,10 +256,8 @@ async::Task<void> RingService::write(ServedRef served, Ring::Job job, Handle fil
 
 async::Task<void> RingService::sync(ServedRef served, Ring::Job job, Handle file) {
   const Busy busy(*this, file.get());
-  fs::FileSystem::Past how;
-  how.gathers = gathers_;
   ++counters_.syncs;
-  auto done = co_await files_.sync_past(std::move(file), how);
+  auto done = co_await files_.sync_past(std::move(file));
   if (!done) {
     failed(served, job, done.error());
     co_return;

@@ -43,11 +43,10 @@ class RingService {
   /// session, too.
   static constexpr unsigned kMostUnderWay = 48;
 
-  /// `gathers` is that of fs::FileSystem::Past. `apart` returns true if data must be read into memory of the
-  /// daemon's own first. The iWARP fabric receives bytes that it expects before it knows what they are
+  /// `apart` returns true if data must be read into memory of the daemon's own first. The iWARP fabric receives bytes that it expects before it knows what they are
   /// (iwarp/stream.h). In a program's memory that would show the program bytes that are not meant for it, and
   /// the program could change bytes that are taken for the connection's.
-  RingService(async::Loop& loop, fs::FileSystem& files, bool gathers, std::function<bool()> apart);
+  RingService(async::Loop& loop, fs::FileSystem& files, std::function<bool()> apart);
   ~RingService();
   RingService(const RingService&) = delete;
   RingService& operator=(const RingService&) = delete;
@@ -112,7 +111,6 @@ class RingService {
 
   async::Loop& loop_;
   fs::FileSystem& files_;
-  const bool gathers_;
   const std::function<bool()> apart_;
   RingCounters counters_;
   std::map<RingId, ServedRef> rings_;

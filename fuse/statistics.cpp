@@ -374,7 +374,7 @@ std::string options_text(const MountOptions& options) {
   add(cache.close_to_open ? "cto" : "nocto");
   add(cache.sync ? "sync" : "async");
   add(std::string("local_lock=") + local_lock(options));
-  if (options.writeback) add("writeback_cache");
+  if (options.cache.kernel_gathers) add("writeback_cache");
   if (!options.ring) add("noring");
   if (!options.client_id.empty()) add("clientid=" + options.client_id);
   if (to.busy_poll.count() != 0) number("busy_poll=", to.busy_poll.count());

@@ -21,6 +21,8 @@ struct CacheOptions {
   /// Users other than the one who mounted may use the mount, and the server checks the rights of each. A name
   /// that one user has looked up is not taken as valid for another.
   bool several_users = false;
+  /// The kernel keeps what programs write and decides how large a file is (writeback_cache).
+  bool kernel_gathers = false;
   std::size_t most_delegated = 1000;  ///< limit of files that are kept open only for their delegations
 };
 

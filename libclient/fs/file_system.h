@@ -193,11 +193,12 @@ class FileSystem : private engine::Writers {
                             std::span<const std::byte> data, std::uint64_t offset,
                             std::optional<int> flags = std::nullopt);
 
+  [[nodiscard]] bool kernel_gathers() const { return options_.kernel_gathers; }
+
   // ---- reads and writes that bypass the kernel, which neither passes the data on nor caches it
   // (file_system_past.cpp) ----
   struct Past {
-    bool ahead = false;    ///< the read may use read-ahead data, and may read ahead itself
-    bool gathers = false;  ///< the kernel may hold back what programs write (writeback_cache)
+    bool ahead = false;  ///< the read may use read-ahead data, and may read ahead itself
   };
   /// Reads into `data`, which `memory` holds. Fewer bytes than asked for mean the end of the file.
   async::Task<Result<std::size_t>> read_past(std::shared_ptr<OpenHandle> file, async::Memory memory,
@@ -207,7 +208,7 @@ class FileSystem : private engine::Writers {
                                                 std::span<const std::byte> data, std::uint64_t offset,
                                                 int flags);
   /// Does what fsync(2) does, including what programs have stored in mappings of the file.
-  async::Task<Status> sync_past(std::shared_ptr<OpenHandle> file, Past how);
+  async::Task<Status> sync_past(std::shared_ptr<OpenHandle> file);
 
   /// Returns whether a program still waits for the answer. An error that no program receives does not count
   /// as reported.
@@ -338,9 +339,10 @@ class FileSystem : private engine::Writers {
   };
   async::Task<void> correct_pages(std::shared_ptr<OpenHandle> file, std::uint64_t end, std::byte last);
   async::Task<Result<Attributed>> attributes_now(Caller caller, std::shared_ptr<Inode> inode);
+  async::Task<std::size_t> cropped(std::shared_ptr<OpenHandle> file, std::uint64_t offset, std::size_t size);
   async::Task<void> drop_stale_pages(std::shared_ptr<OpenHandle> file, Writing how, std::uint64_t offset,
                                      std::size_t size, std::byte last);
-  async::Task<void> fetch_pages(Inode& inode, bool gathers);
+  async::Task<void> fetch_pages(Inode& inode);
   async::Task<void> drop_pages_from(Inode& inode, std::uint64_t offset);
   async::Task<void> drop_lost_pages(std::shared_ptr<Inode> inode);
   [[nodiscard]] bool may_have_stores(const Inode& inode) const;

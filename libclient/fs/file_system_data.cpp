@@ -417,6 +417,23 @@ bool FileSystem::Writing::is_stable() const {
   return (flags & (O_SYNC | O_DSYNC)) != 0;
 }
 
+/// Returns how many bytes of a page that the kernel writes back are within the file. The kernel writes up to the end that it
+/// believes in, but another client may have cut the file since, and FUSE has no way to tell the kernel that a file is shorter.
+/// A store in a mapping enlarges no file (mmap(2)), so what lies behind the end is not written: it would put zeros there.
+async::Task<std::size_t> FileSystem::cropped(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
+                                             std::size_t size) {
+  const Inode& inode = file->inode();
+  const bool is_known =
+      inode.attributes.is_current() && !inode.attributes.resized_since(inode.attributes.newest()->as_of);
+  std::uint64_t end = inode.end();
+  if (is_known && offset + size <= end) co_return size;
+  // Another client may have enlarged the file, and the kernel know of it by a read.
+  const auto asked = co_await writes_.ask_end(file);
+  if (!asked) co_return size;  // the write meets the same error
+  end = *asked;
+  co_return static_cast<std::size_t>(std::min<std::uint64_t>(size, end - std::min(end, offset)));
+}
+
 async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
                                       std::uint64_t offset, std::optional<int> flags) {
   Inode& inode = file->inode();
@@ -430,6 +447,10 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, async::M
     auto end = co_await writes_.place_append(file);
     if (!end) co_return end.error();
     offset = *end;
+  }
+  if (how.written_back && !options_.kernel_gathers) {
+    data = data.first(co_await cropped(file, offset, data.size()));
+    if (data.empty()) co_return Status();
   }
   ++counters_.writes;
   counters_.bytes_written += data.size();
@@ -613,7 +634,7 @@ async::Task<Status> FileSystem::unlock(std::shared_ptr<OpenHandle> file, std::ui
                                        LockRange range) {
   // Data stored in mappings under the lock is written back, too. An owner without locks has nothing to send.
   Inode& inode = file->inode();
-  if (file->file()->knows_owner(owner) && may_have_stores(inode)) co_await fetch_pages(inode, false);
+  if (file->file()->knows_owner(owner) && may_have_stores(inode)) co_await fetch_pages(inode);
   auto committed = co_await writes_.make_safe(file);
   auto done = co_await file->file()->unlock(owner, range);
   if (!committed) co_return committed;

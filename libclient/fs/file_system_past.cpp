@@ -30,12 +30,12 @@ async::Task<void> FileSystem::drop_pages_from(Inode& inode, std::uint64_t offset
   co_await drop_pages_(inode.id, offset, 0);
 }
 
-async::Task<void> FileSystem::fetch_pages(Inode& inode, bool gathers) {
+async::Task<void> FileSystem::fetch_pages(Inode& inode) {
   if (!drop_pages_) co_return;
   // A task that comes during another task's drop has to see the fetched data, too.
   while (inode.pages.is_dropping()) (void)co_await inode.settled.wait_until(async::TimePoint::max());
   const auto writes = [](OpenHandle* handle) { return handle->file()->access() != Access::read; };
-  if (gathers || (inode.pages.any() && std::ranges::any_of(inode.open, writes)))
+  if (options_.kernel_gathers || (inode.pages.any() && std::ranges::any_of(inode.open, writes)))
     co_await drop_pages_from(inode, 0);
 }
 
@@ -50,7 +50,7 @@ bool FileSystem::may_have_stores(const Inode& inode) const {
 /// writes mappings back at close(2) and fsync(2), but neither for a lock nor for lseek(2), nor at the source
 /// of copy_file_range(2).
 async::Task<void> FileSystem::send_out(Inode& inode) {
-  if (may_have_stores(inode)) co_await fetch_pages(inode, false);
+  if (may_have_stores(inode)) co_await fetch_pages(inode);
   co_await writes_.settle(inode);
 }
 
@@ -172,7 +172,7 @@ async::Task<Result<std::size_t>> FileSystem::read_past(std::shared_ptr<OpenHandl
                                                        std::span<std::byte> data, std::uint64_t offset,
                                                        Past how) {
   Inode& inode = file->inode();
-  if (how.gathers || inode.pages.may_hold_stores()) co_await fetch_pages(inode, how.gathers);
+  if (options_.kernel_gathers || inode.pages.may_hold_stores()) co_await fetch_pages(inode);
   // Writes behind the range matter, too, because they show that the file does not end there.
   const std::uint64_t end = offset + data.size();
   if (!WriteBehind::may_read_at_once(inode, offset, end))
@@ -208,7 +208,7 @@ async::Task<Result<std::uint64_t>> FileSystem::write_past(std::shared_ptr<OpenHa
                                                           std::uint64_t offset, int flags) {
   Inode& inode = file->inode();
   // Fetch dirty pages first: written back later, they would overwrite this write with older data.
-  if (inode.pages.may_hold_stores()) co_await fetch_pages(inode, false);
+  if (inode.pages.may_hold_stores()) co_await fetch_pages(inode);
   Writing how;
   how.flags = flags;
   if (how.appends()) {
@@ -231,8 +231,8 @@ async::Task<Result<std::uint64_t>> FileSystem::write_past(std::shared_ptr<OpenHa
   co_return offset;
 }
 
-async::Task<Status> FileSystem::sync_past(std::shared_ptr<OpenHandle> file, Past how) {
-  co_await fetch_pages(file->inode(), how.gathers);
+async::Task<Status> FileSystem::sync_past(std::shared_ptr<OpenHandle> file) {
+  co_await fetch_pages(file->inode());
   co_return co_await sync(std::move(file));
 }
 

@@ -249,6 +249,11 @@ async::Task<Result<std::uint64_t>> WriteBehind::place_append(std::shared_ptr<Ope
   while (inode.writes.is_finding_end()) co_await inode.settled.wait_until(async::TimePoint::max());
   if (inode.writes.any_append() && inode.attributes.is_current()) co_return inode.end();
   const auto finding = inode.writes.finding_end();
+  co_return co_await ask_end(std::move(file));
+}
+
+async::Task<Result<std::uint64_t>> WriteBehind::ask_end(std::shared_ptr<OpenHandle> file) {
+  Inode& inode = file->inode();
   for (;;) {
     const std::uint64_t as_of = freshness_.count();
     auto now = co_await file->file()->attributes();

@@ -59,6 +59,8 @@ class WriteBehind {
   /// asked. The server is asked anew unless appends of this mount are under way, because then no other source
   /// knows better.
   async::Task<Result<std::uint64_t>> place_append(std::shared_ptr<OpenHandle> file);
+  /// Returns where the file ends, with the writes of this mount that are under way. The server is asked.
+  async::Task<Result<std::uint64_t>> ask_end(std::shared_ptr<OpenHandle> file);
 
   /// Ends when all writes have ended that were answered when it began.
   async::Task<void> settle(Inode& inode);

@@ -170,7 +170,8 @@ struct Habits {
   /// With this chance a COMMIT finds that the storage has lost the file's unstable data: its verifier says so.
   unsigned lost_at_commit_percent = 0;
   bool unstable_copies = false;
-  std::uint64_t most_copied = ~0ULL;  ///< by one COPY; 0 is what Linux's server copies while it is being stopped
+  std::uint64_t most_copied =
+      ~0ULL;  ///< by one COPY; 0 is what Linux's server copies while it is being stopped
   /// COPY is done before its answer; or beside, where the client lets it, else OFFLOAD_NO_REQS; or beside,
   /// whatever the client has asked for.
   enum class Copies : std::uint8_t { at_once, beside, beside_unasked };

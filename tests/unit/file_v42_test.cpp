@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "support/engine_fixture.h"
+#include "support/nfs_responder.h"
 
 namespace nfsrdma {
 namespace {

@@ -253,7 +253,7 @@ TEST_CASE(
   const auto given = [](const std::string& list) {
     return parse_command_line("nfsrdma-fuse", {"h:/p", "/m", "-o", list}, false);
   };
-  CHECK(given("writeback_cache")->writeback);
+  CHECK(given("writeback_cache")->cache.kernel_gathers);
   CHECK_FALSE(given("writeback_cache,sync"));
   CHECK_FALSE(given("noac,writeback_cache"));
   CHECK(given("writeback_cache,sync,async"));

@@ -324,6 +324,57 @@ TEST_CASE(
   m.close();
 }
 
+TEST_CASE(
+    "F13 a page that the kernel writes back ends where the file ends, also if the kernel does not know "
+    "that") {
+  MappedFile m;
+  m.engine->tells = true;
+  m.map();
+  std::string expected = "SSSSSSSS";
+  std::string calls =
+      "attributes write";  // the server is asked if the page reaches behind the end that is known
+  std::size_t length = 4096;
+  SUBCASE("and the kernel knows it: nothing is asked") {
+    length = 8;
+    calls = "write";
+  }
+  SUBCASE("and the kernel believes in more") {}
+  SUBCASE("since another client cut it, which was seen at a lock") {
+    m.content() = "old";
+    ++m.engine->nodes.at(2).change;
+    CHECK(m.lock() == 0);
+    expected = "SSS";
+  }
+  SUBCASE("since another client cut it to nothing: then nothing is written") {
+    m.content().clear();
+    ++m.engine->nodes.at(2).change;
+    CHECK(m.lock() == 0);
+    expected.clear();
+    calls = "attributes";
+  }
+  SUBCASE("and another client has enlarged it") {
+    m.content() += std::string(5000, 'e');
+    ++m.engine->nodes.at(2).change;
+    expected = std::string(4096, 'S') + std::string(912, 'e');
+  }
+  SUBCASE("and this mount has enlarged it") {
+    CHECK(m.error(m.files->allocate(m.file.handle, 0, 0, 6000)) == EOPNOTSUPP);  // as this engine has it
+    m.content().resize(6000);
+    ++m.engine->nodes.at(2).change;
+    expected = std::string(4096, 'S') + std::string(1904, '\0');
+  }
+  m.take_calls();
+  async::Memory memory = m.loop.memory().take(4096);
+  std::memset(memory.data.get(), 'S', 4096);
+  const std::span<const std::byte> page(memory.data.get(), length);
+  CHECK(ok(m.loop.run(m.files->write(m.file.handle, std::move(memory), page, 0, FileSystem::kWrittenBack))));
+  CHECK(ok(m.loop.run(m.files->sync(m.file.handle))));
+  CHECK(m.content() == expected);
+  CHECK(m.calls.substr(0, calls.size()) == calls);
+  CHECK(m.calls.find("write") == calls.find("write"));
+  m.close();
+}
+
 TEST_CASE("F30 a file that another client enlarged reaches as far for the kernel as soon as it is locked") {
   MappedFile m;
   m.engine->tells = true;

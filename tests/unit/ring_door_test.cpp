@@ -56,7 +56,7 @@ struct Doorway : MountedEngine {
   Doorway() {
     server.add_file("/f", "some text");
     mount();
-    service.emplace(own_loop, *files, false, [] { return false; });
+    service.emplace(own_loop, *files, [] { return false; });
     door.emplace(own_loop, *service);
   }
   ~Doorway() {

@@ -28,8 +28,10 @@ struct Ringed : MountedEngine {
   }
   void begin(const std::string& content = "some text", bool gathers = false) {
     server.add_file("/f", content);
-    mount();
-    service.emplace(client->loop, *files, gathers, [this] { return apart; });
+    fs::CacheOptions options;
+    options.kernel_gathers = gathers;
+    mount(options);
+    service.emplace(client->loop, *files, [this] { return apart; });
     id = add(memory);
     file = open("f", O_RDWR);
     number = *service->attach(id, file);
