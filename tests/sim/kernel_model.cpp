@@ -297,16 +297,19 @@ Task<Status> KernelModel::write(Handle file, std::uint64_t inode, std::string da
   const std::uint64_t end = offset + data.size();
   Status done;
   if (file->uncached) {
-    done = co_await write_file(std::move(file), std::move(data), offset, flags);
+    done = co_await write_file(file, std::move(data), offset, flags);
   } else if (file->direct) {
     co_await drop(known, offset, end);
-    done = co_await write_file(std::move(file), std::move(data), offset, flags);
+    done = co_await write_file(file, std::move(data), offset, flags);
     co_await drop(known, offset, end);
   } else {
-    done = co_await write_cached(known, std::move(file), std::move(data), offset, flags);
+    done = co_await write_cached(known, file, std::move(data), offset, flags);
   }
   if (done) known->size = std::max(known->size, end);
   forget_attributes(*known);
+  // generic_write_sync(), which a write that goes past the pages does not call (fuse_direct_write_iter()).
+  const bool syncs = (flags & O_DSYNC) != 0 && !file->uncached;
+  if (done && syncs) co_return co_await sync_range(known, std::move(file), offset, end);
   co_return done;
 }
 
@@ -446,10 +449,14 @@ Status KernelModel::told(Node& node, const fs::OpenHandle& file, Status done) {
 }
 
 Task<Status> KernelModel::sync(Handle file, std::uint64_t inode) {
-  const NodeRef known = node(inode);
-  co_await write_out(known, 0, kNoEnd);
+  co_return co_await sync_range(node(inode), std::move(file), 0, kNoEnd);
+}
+
+/// fuse_fsync().
+Task<Status> KernelModel::sync_range(NodeRef node, Handle file, std::uint64_t from, std::uint64_t to) {
+  co_await write_out(node, from, to);
   auto done = co_await files_.sync(file);
-  co_return told(*known, *file, std::move(done));
+  co_return told(*node, *file, std::move(done));
 }
 
 Task<Status> KernelModel::flush(Handle file, std::uint64_t inode, std::uint64_t lock_owner) {

@@ -5,6 +5,7 @@
 //
 //     read(2)     asks for attributes when their time is over, then takes pages up to i_size, and reads those that are missing
 //     write(2)    waits for the answer; whole pages and pages that were there are kept; O_APPEND writes at i_size
+//     O_SYNC      writes dirty pages of the range out behind each write, and asks for an fsync(2)
 //     O_DIRECT    writes dirty pages of the range out, drops pages in the way of a write, and keeps none
 //     mappings    load pages up to i_size, beyond is SIGBUS; a store makes its page dirty
 //     fsync(2), close(2) and the end of a page (FileSystem::on_stale_pages) write dirty pages out
@@ -114,6 +115,7 @@ class KernelModel {
   async::Task<Result<std::string>> read_file(Handle file, std::uint64_t offset, std::size_t size);
   async::Task<Result<PageRef>> fetch(NodeRef node, Handle file, std::uint64_t index, std::uint64_t wanted);
   async::Task<void> write_out(NodeRef node, std::uint64_t from, std::uint64_t to);
+  async::Task<Status> sync_range(NodeRef node, Handle file, std::uint64_t from, std::uint64_t to);
   async::Task<void> write_page(NodeRef node, std::uint64_t index, PageRef page);
   async::Task<void> drop(NodeRef node, std::uint64_t from, std::uint64_t to);
   async::Task<void> punch(NodeRef node, std::uint64_t from, std::uint64_t to);
