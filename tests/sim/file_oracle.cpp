@@ -178,13 +178,16 @@ FileOracle::Segments::iterator FileOracle::split(std::uint64_t at) {
   return segments_.emplace(at, before->second).first;
 }
 
-/// What nobody can be told any more goes, so that segments stay short.
+/// What nobody can be told any more goes, so that segments stay short. A store that was overwritten on its own client still
+/// undoes what other clients write later, until its page is written out: an ordinary write leaves the page dirty.
 void FileOracle::prune(Segment& segment) const {
   if (segment.size() < kPruneFrom) return;
   const auto is_over = [&](const Acting& one) {
+    const Tick settled = one.change->settled;
     return std::ranges::any_of(segment, [&](const Acting& other) {
-      return other.sets() && other.change != one.change && in_order(*one.change, *other.change) &&
-             known_to_all(segment, other);
+      const bool may_undo = one.effect == Effect::undo && (settled == 0 || settled >= other.change->begun);
+      return other.sets() && other.change != one.change && !may_undo &&
+             in_order(*one.change, *other.change) && known_to_all(segment, other);
     });
   };
   Segment kept;

@@ -422,6 +422,30 @@ TEST_CASE(
 }
 
 TEST_CASE(
+    "F30 sim: file oracle: a store that was overwritten undoes what others write until its page is written "
+    "out") {
+  SharedFile f;
+  f.file.end(f.file.begin_store(f.who(f.kA), 0, "s"), Outcome::done);
+  bool is_written_out = false;
+  SUBCASE("it is not") {}
+  SUBCASE("it is") {
+    is_written_out = true;
+    f.sync(f.kA);
+  }
+  f.write(f.kA, 0, "aaaa", true);
+  f.open(f.kB);
+  f.write(f.kB, 2, "bb");
+  f.sync(f.kB);
+  f.open(f.kA);
+  CHECK(f.may_read(f.kA, "aabb"));
+  CHECK(f.may_read(f.kA, "aaaa") == !is_written_out);
+  f.sync(f.kA);
+  f.write(f.kB, 3, "B", true);
+  f.open(f.kA);
+  CHECK_FALSE(f.may_read(f.kA, "aaaa"));
+}
+
+TEST_CASE(
     "sim: file oracle: a page that was stored in may be written out behind O_TRUNC, that of truncate(2) may "
     "not") {
   SharedFile f;
