@@ -14,9 +14,11 @@ Commons::Commons(const Findings& all, std::size_t how_many, bool in_stripes)
 FileOracle& Commons::file(const std::string& key) {
   auto& out = files[key];
   if (!out) {
-    out = std::make_unique<FileOracle>(
-        "file " + std::to_string(files.size()), clock,
-        [this](unsigned client) { return findings.disk_fills || lost_state.contains(client); });
+    const auto lossy = [this](FileOracle::Client client) {
+      if (client == FileOracle::kServer) return findings.data_is_lost && findings.restarts != 0;
+      return findings.disk_fills || lost_state.contains(client);
+    };
+    out = std::make_unique<FileOracle>("file " + std::to_string(files.size()), clock, lossy);
   }
   return *out;
 }

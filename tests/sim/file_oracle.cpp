@@ -133,7 +133,7 @@ void FileOracle::end(ChangeId id, Outcome outcome, bool settled) {
   change.ended = clock_.tick();
   if (outcome != Outcome::done) change.sure = false;
   if (outcome == Outcome::unknown) change.loose = true;
-  if (settled && outcome == Outcome::done) change.settled = change.ended;
+  if (settled && outcome == Outcome::done) settle(change, change.ended);
   if (change.what != What::append || change.anything || !change.sure) return;
   if (change.places.size() == 1)
     decide(change, change.places.front());
@@ -218,6 +218,11 @@ bool FileOracle::known_to_all(const Segment& segment, const Acting& acting) cons
 
 // ---- what makes changes sure ----
 
+void FileOracle::settle(Change& change, Tick at) const {
+  change.settled = at;
+  change.after_loss = is_lossy(kServer);
+}
+
 void FileOracle::settle(Client client, Tick begun, Tick opened) {
   const Tick now = clock_.tick();
   for (Change& change : changes_) {
@@ -225,7 +230,7 @@ void FileOracle::settle(Client client, Tick begun, Tick opened) {
         change.who.client == client && change.settled == 0 && change.ended != 0 && change.ended < begun;
     if (!covered) continue;
     if (change.begun < opened && is_lossy(client)) change.sure = false;
-    change.settled = now;
+    settle(change, now);
   }
 }
 
@@ -254,7 +259,7 @@ void FileOracle::leave_behind(Client client, Tick begun) {
 void FileOracle::end_left_behind(Client client) {
   const Tick now = clock_.tick();
   for (Change& change : changes_) {
-    if (change.behind && change.settled == 0 && change.who.client != client) change.settled = now;
+    if (change.behind && change.settled == 0 && change.who.client != client) settle(change, now);
   }
 }
 
@@ -288,7 +293,7 @@ void FileOracle::handed_over(Client from, Client to, Tick released) {
   for (Change& change : changes_) {
     const bool covered = change.who.client == from && change.ended != 0 && change.ended < released;
     if (!covered) continue;
-    if (change.settled == 0 && !is_lossy(from)) change.settled = now;
+    if (change.settled == 0 && !is_lossy(from)) settle(change, now);
     if (change.known.at(to) == 0) change.known.at(to) = now;
   }
 }
@@ -327,14 +332,24 @@ bool FileOracle::is_undone(const Segment& segment, const Change& change) const {
   });
 }
 
-/// With its page, by the kernel of its client, which learns only then that another client has cut the file there.
+/// With its page, by the kernel of its client, which learns only then that another client, or the server's restart, has cut
+/// the file there.
 bool FileOracle::is_dropped(const Segment& segment, const Change& store) const {
-  return store.what == What::store && std::ranges::any_of(segment, [&](const Acting& one) {
-           const Change& cut = *one.change;
-           return one.effect == Effect::cut && cut.what == What::truncate &&
-                  cut.who.client != store.who.client && !in_order(store, cut) &&
-                  !is_seen(cut, reader(store.who.client, store.begun));
-         });
+  if (store.what != What::store) return false;
+  const bool is_cut = std::ranges::any_of(segment, [&](const Acting& one) {
+    const Change& cut = *one.change;
+    return one.effect == Effect::cut && cut.what == What::truncate && cut.who.client != store.who.client &&
+           !in_order(store, cut) && !is_seen(cut, reader(store.who.client, store.begun));
+  });
+  return is_cut || is_dropped_by_restart(segment, store);
+}
+
+/// A restart may cut the file if it reached so far by what another client had not settled when the store was made. That client
+/// writes it again, but until then the file is shorter.
+bool FileOracle::is_dropped_by_restart(const Segment& segment, const Change& store) const {
+  const bool was_lost = store.settled != 0 ? store.after_loss : is_lossy(kServer);
+  const Reader settled_then{store.who.client, store.begun, store.begun};
+  return was_lost && permitted(segment, settled_then).absent;
 }
 
 /// Whether zeros may be read behind the end that the truncation `cut` has set. A kernel puts them into a page of which READ

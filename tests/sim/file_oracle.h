@@ -17,7 +17,8 @@
 //     store           sets octets through a mapping. Its pages are written as a whole: what other clients changed there, and
 //                     this one did not know of when it stored, may be undone. Where another client had cut the file, and
 //                     this one did not know of it when it stored, the store may be lost: its kernel drops the pages behind
-//                     the new end, dirty or not, when it learns of that (fuse_change_attributes(), truncate_pagecache())
+//                     the new end, dirty or not, when it learns of that (fuse_change_attributes(), truncate_pagecache()). A
+//                     restart of the server, which may lose what another client had not settled, cuts the file as well
 //
 // The file may have size N if byte N-1 may be present and byte N may be absent.
 //
@@ -100,6 +101,7 @@ class FileOracle {
   using ChangeId = std::size_t;
 
   /// Whether the client may lose what it has not settled before it tells anybody: the disk is full, or state is revoked.
+  /// Of kServer: whether a restart may have lost what was not settled.
   using Lossy = std::function<bool(Client client)>;
   /// The file is empty. Without `lossy` no client loses anything.
   FileOracle(std::string name, OracleClock& clock, Lossy lossy = nullptr);
@@ -177,6 +179,7 @@ class FileOracle {
     bool sure = true;                        // false: it may not have been made, or be lost
     bool loose = false;                      // it may be made at any time since it began
     bool behind = false;                     // close(2) has left it behind
+    bool after_loss = false;                 // when it was settled, a restart might have lost data
     bool direct = false;                     // passes_pages_by()
     bool divided = false;                    // may_be_divided()
     bool anything = false;                   // its octets, or its place, are not known
@@ -211,6 +214,8 @@ class FileOracle {
     [[nodiscard]] bool has(std::uint64_t at, char octet) const;
   };
 
+  /// The server has the change for good as of that tick.
+  void settle(Change& change, Tick at) const;
   ChangeId add(What what, Who who, std::uint64_t offset, std::uint64_t length);
   void act(const Change& change, Effect effect, std::uint64_t from, std::uint64_t to, std::uint64_t base = 0,
            bool sure = true);
@@ -223,6 +228,7 @@ class FileOracle {
   [[nodiscard]] bool known_to_all(const Segment& segment, const Acting& acting) const;
   [[nodiscard]] bool is_undone(const Segment& segment, const Change& change) const;
   [[nodiscard]] bool is_dropped(const Segment& segment, const Change& store) const;
+  [[nodiscard]] bool is_dropped_by_restart(const Segment& segment, const Change& store) const;
   [[nodiscard]] bool is_hidden(const Segment& segment, const Change& cut, const Reader& reader) const;
   [[nodiscard]] static bool in_order(const Change& first, const Change& second);
   /// The change, and what it does in this segment.

@@ -11,7 +11,10 @@ using Outcome = FileOracle::Outcome;
 
 /// A file that two clients have open.
 struct SharedFile {
-  explicit SharedFile(bool lossy = false) : file("f", clock, [lossy](FileOracle::Client) { return lossy; }) {
+  explicit SharedFile(bool lossy = false)
+      : file("f", clock, [lossy, this](FileOracle::Client client) {
+          return client == FileOracle::kServer ? has_restarted : lossy;
+        }) {
     open(kA);
     open(kB);
   }
@@ -45,6 +48,7 @@ struct SharedFile {
   }
 
   OracleClock clock;
+  bool has_restarted = false;
   FileOracle file;
 };
 
@@ -480,6 +484,42 @@ TEST_CASE(
     f.write(f.kA, 4, "Z");
     CHECK_FALSE(f.may_read(f.kA, "aXc"));
   }
+}
+
+TEST_CASE(
+    "F30 sim: file oracle: a store may be lost where a restart loses what another client had not settled") {
+  SharedFile f;
+  f.write(f.kA, 0, "ab");
+  f.sync(f.kA);
+  f.write(f.kB, 0, "abcdef");
+  bool may_be_lost = true;
+  SUBCASE("when the page was not written out") {
+    f.file.end(f.file.begin_store(f.who(f.kA), 4, "Y"), Outcome::done);
+    f.has_restarted = true;
+    CHECK(f.may_read(f.kA, "ab"));
+  }
+  SUBCASE("not when it was") {
+    may_be_lost = false;
+    f.file.end(f.file.begin_store(f.who(f.kA), 4, "Y"), Outcome::done);
+    f.sync(f.kA);
+    f.has_restarted = true;
+  }
+  SUBCASE("not when the file had been settled") {
+    may_be_lost = false;
+    f.sync(f.kB);
+    f.open(f.kA);
+    f.file.end(f.file.begin_store(f.who(f.kA), 4, "Y"), Outcome::done);
+    f.has_restarted = true;
+  }
+  SUBCASE("not without a restart") {
+    may_be_lost = false;
+    f.file.end(f.file.begin_store(f.who(f.kA), 4, "Y"), Outcome::done);
+  }
+  f.sync(f.kA);
+  f.open(f.kC);
+  CHECK(f.may_read(f.kC, "abcdYf"));
+  CHECK(f.may_read(f.kC, "ab") == may_be_lost);
+  CHECK_FALSE(f.may_read(f.kC, "a"));
 }
 
 TEST_CASE("F13 sim: file oracle: a store beside an O_DIRECT write may undo it, and no other write") {
