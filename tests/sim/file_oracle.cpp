@@ -488,7 +488,6 @@ void FileOracle::place(Change& append) {
            other.begun != append.begun;
   });
   if (asks) who.opened = append.begun;
-  if (append.anything) return;
   std::set<std::uint64_t> places;
   for (const std::uint64_t size : sizes(who, Appends::ended)) places.insert(size);
   for (const Change& other : changes_) {
@@ -496,17 +495,23 @@ void FileOracle::place(Change& append) {
     for (const std::uint64_t size : std::set(places)) places.insert(size + other.length);
     if (places.size() > kMostPlaces) break;
   }
-  if (places.size() > kMostPlaces || may_end_inside(who)) {
-    append.anything = true;
-    act(append, Effect::set, *places.begin(), kEnd, 0, false);
-    act(append, Effect::fill, 0, kEnd, 0, false);
-    return;
-  }
+  if (append.anything || places.size() > kMostPlaces || may_end_inside(who))
+    return place_anywhere(append, *places.begin());
   for (const std::uint64_t place : places) {
     if (std::ranges::find(append.places, place) != append.places.end()) continue;
     append.places.push_back(place);
     set_octets(append, place, false);
   }
+}
+
+/// While it is under way another client may cut the file, so that it may begin further in front than was known.
+void FileOracle::place_anywhere(Change& append, std::uint64_t from) {
+  const std::uint64_t to = append.anything ? append.offset : kEnd;
+  if (from >= to) return;
+  if (!append.anything) act(append, Effect::fill, 0, kEnd, 0, false);
+  act(append, Effect::set, from, to, 0, false);
+  append.offset = from;
+  append.anything = true;
 }
 
 /// Of those that are under way.
@@ -567,7 +572,7 @@ void FileOracle::decide_by(std::uint64_t offset, std::string_view got) {
   for (Change& change : changes_) {
     if (change.what != What::append || change.ended == 0 || change.length < kTelling) continue;
     if (change.anything) {
-      std::size_t found = got.find(change.octets);
+      std::size_t found = got.find(change.octets, std::max(change.offset, offset) - offset);
       while (found != std::string_view::npos && !tells_place(change, offset + found))
         found = got.find(change.octets, found + 1);
       if (found != std::string_view::npos) decide(change, offset + found);

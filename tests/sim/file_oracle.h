@@ -183,6 +183,7 @@ class FileOracle {
     bool direct = false;                     // passes_pages_by()
     bool divided = false;                    // may_be_divided()
     bool anything = false;                   // its octets, or its place, are not known
+    // The offset of an append that may be anywhere is the least one that it may have.
     std::uint64_t offset = 0, length = 0;
     std::string octets;
     std::map<std::size_t, std::string> alternatives;  // by index: all octets that may be there
@@ -242,6 +243,7 @@ class FileOracle {
   [[nodiscard]] std::vector<std::uint64_t> sizes(const Reader& reader, Appends appends) const;
   [[nodiscard]] bool may_end_inside(const Reader& reader) const;
   void place(Change& append);
+  void place_anywhere(Change& append, std::uint64_t from);
   void place_all();
   void fill_behind(const Change& append);
   void decide(Change& append, std::uint64_t place);

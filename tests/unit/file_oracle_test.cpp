@@ -544,6 +544,24 @@ TEST_CASE("F13 sim: file oracle: a store beside an O_DIRECT write may undo it, a
   CHECK_FALSE(f.may_read(f.kA, "abcdXYghij"));  // the store itself is not lost
 }
 
+TEST_CASE(
+    "F1 sim: file oracle: an append that may land anywhere may land where another client cuts the file "
+    "meanwhile") {
+  for (const bool is_cut : {true, false}) {
+    CAPTURE(is_cut);
+    SharedFile f;
+    f.write(f.kA, 0, "abcdef", true);
+    f.open(f.kB);
+    f.write(f.kB, 6, "BBBBBB");  // parts of it may be on the server
+    const auto id = f.file.begin_append(f.who(f.kA), "appended");
+    CHECK(f.may_size(f.kA, 6));
+    if (is_cut) f.truncate(f.kB, 2);
+    f.file.end(id, Outcome::done);
+    f.open(f.kA);
+    CHECK(f.may_read(f.kA, "abappended") == is_cut);
+  }
+}
+
 TEST_CASE("F1 sim: file oracle: an append may land where another client has cut a write that came in parts") {
   SharedFile f;
   f.write(f.kA, 0, "abcdef");
