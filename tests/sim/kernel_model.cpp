@@ -527,14 +527,15 @@ Task<Status> KernelModel::allocate(Handle file, std::uint64_t inode, int mode, s
 
 Task<Result<std::uint64_t>> KernelModel::copy(Handle from, std::uint64_t from_inode,
                                               std::uint64_t from_offset, Handle to, std::uint64_t to_inode,
-                                              std::uint64_t to_offset, std::uint64_t count) {
+                                              std::uint64_t to_offset, std::uint64_t count,
+                                              std::uint64_t& asked) {
   const NodeRef source = node(from_inode), target = node(to_inode);
   co_await write_out(source, from_offset, from_offset + count);
   co_await lock(target);
   const Exclusive exclusive(target);
   co_await write_out(target, to_offset, to_offset + count);
   // Behind the end that it knows it does not ask (generic_copy_file_checks()).
-  count = std::min(count, source->size - std::min(source->size, from_offset));
+  count = asked = std::min(count, source->size - std::min(source->size, from_offset));
   if (count == 0) co_return std::uint64_t{0};
   auto done = co_await files_.copy(std::move(from), from_offset, std::move(to), to_offset, count);
   if (done && *done != 0) {

@@ -61,9 +61,10 @@ class KernelModel {
                                               bool by_handle);
   async::Task<Status> allocate(Handle file, std::uint64_t inode, int mode, std::uint64_t offset,
                                std::uint64_t length);
+  /// `asked` is set to how much of `count` the mount is asked to copy.
   async::Task<Result<std::uint64_t>> copy(Handle from, std::uint64_t from_inode, std::uint64_t from_offset,
                                           Handle to, std::uint64_t to_inode, std::uint64_t to_offset,
-                                          std::uint64_t count);
+                                          std::uint64_t count, std::uint64_t& asked);
   /// A mapping's page is touched: the bytes from `offset` on that are in one page; none: SIGBUS.
   async::Task<Result<std::optional<std::string>>> load(Handle file, std::uint64_t inode,
                                                        std::uint64_t offset);
