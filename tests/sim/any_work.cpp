@@ -129,7 +129,7 @@ std::uint64_t AnyWorker::a_size(const Open& file) {
   return sizes.empty() ? 0 : sizes[random_.below(sizes.size())];
 }
 
-void AnyWorker::count(Coverage::Operation operation, const Open& file, std::uint64_t size) {
+void AnyWorker::count(Coverage::Operation operation, const Open& file, std::uint64_t size, bool past) {
   unsigned states = Coverage::kPlain;
   const auto& opens = commons_.opens[file.key];
   const auto is_other = [this](const auto& one) { return one.first != client() && one.second != 0; };
@@ -142,7 +142,7 @@ void AnyWorker::count(Coverage::Operation operation, const Open& file, std::uint
   if (file.restarts != findings_.restarts) states |= Coverage::kRestarted;
   if (commons_.unnamed.contains(file.key)) states |= Coverage::kNameless;
   if (findings_.delegated(file.key)) states |= Coverage::kDelegated;
-  commons_.coverage.count(operation, file.flags, size, states);
+  commons_.coverage.count(operation, file.flags, size, states, past);
 }
 
 void AnyWorker::count_whole(Coverage::Operation operation, const Open& file) {

@@ -88,7 +88,7 @@ class AnyWorker final : public Job {
   [[nodiscard]] FileOracle::Client client() const { return client_.host().number() - 1; }
   [[nodiscard]] FileOracle::Who who() const { return {client(), name_}; }
   void granted(const Open& file, const LockRequest& request, Tick begun);
-  void count(Coverage::Operation operation, const Open& file, std::uint64_t size);
+  void count(Coverage::Operation operation, const Open& file, std::uint64_t size, bool past = false);
   void count_whole(Coverage::Operation operation, const Open& file);
   void count_name(Coverage::Operation operation) {
     commons_.coverage.count(operation, 0, 0, Coverage::kPlain);

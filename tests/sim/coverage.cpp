@@ -10,8 +10,8 @@
 namespace nfsrdma::sim {
 namespace {
 
-constexpr std::array<std::string_view, 7> kFlagNames{"none",  "append", "direct", "sync",
-                                                     "creat", "excl",   "trunc"};
+constexpr std::array<std::string_view, 8> kFlagNames{"none",  "append", "direct", "sync",
+                                                     "creat", "excl",   "trunc",  "ring"};
 constexpr std::array<std::string_view, 6> kSizeNames{"0", "<512", "<4096", "4096", "<=16384", ">16384"};
 constexpr std::array<std::string_view, 7> kStateNames{"plain",     "unsynced", "elsewhere", "locked",
                                                       "restarted", "nameless", "delegated"};
@@ -37,6 +37,8 @@ using enum Coverage::Operation;
 constexpr unsigned kOfNames = bits(rename, link, remove, list);
 constexpr std::array kExclusions{
     Exclusion{kAll & ~bits(open), bits(4, 5, 6), kAll, kAll, "flags of open(2) alone are counted there"},
+    Exclusion{kAll & ~bits(read, write, append), bits(7), kAll, kAll,
+              "only data goes past the kernel by a ring"},
     Exclusion{bits(open), bits(5, 6), kAll & ~bits(0), kAll, "a file that is made or cut is empty"},
     Exclusion{bits(open), kAll, kAll, bits(4), "the server does not restart between open(2) and its end"},
     Exclusion{bits(read, write, append, allocate, punch, copy, store), kAll, bits(0), kAll,
@@ -87,9 +89,9 @@ const Exclusion* excluded(std::size_t operation, std::size_t flag, std::size_t s
 
 }  // namespace
 
-void Coverage::count(Operation operation, int flags, std::uint64_t size, unsigned states) {
+void Coverage::count(Operation operation, int flags, std::uint64_t size, unsigned states, bool past) {
   const auto row = static_cast<std::size_t>(operation);
-  const unsigned flag_bits = flags_of(flags);
+  const unsigned flag_bits = flags_of(flags) | (past ? 1U << 7U : 0U);
   const unsigned state_bits = states == kPlain ? 1 : states << 1U;
   for (std::size_t flag = 0; flag < kFlags; ++flag) {
     for (std::size_t state = 0; state < kStates; ++state) {

@@ -1,7 +1,8 @@
 // What the programs of any_work.h have done, counted by operation, flag of the open file, size and state of the file.
 //
-// An operation is counted once for each of its flags and each of the file's states, as IOCov counts for tests of file systems:
-// a class that never occurred is one that the simulation says nothing about. table() names those, and apart from them the
+// An operation is counted once for each of its flags and each of the file's states, as IOCov counts for tests of file systems.
+// The flag "ring" is that of a read or write past the kernel, as rings do them; it comes beside those of the open file. A class
+// that never occurred is one that the simulation says nothing about. table() names those, and apart from them the
 // reasons for which the others cannot occur: what is not excluded by one of these reasons is expected.
 //
 // A value; thread-safety: none.
@@ -50,8 +51,8 @@ class Coverage {
     kDelegated = 1U << 5   ///< a client has a delegation for writing on it
   };
 
-  /// `flags`: those of open(2). `size`: of what is read or written, else of the file.
-  void count(Operation operation, int flags, std::uint64_t size, unsigned states);
+  /// `flags`: those of open(2). `size`: of what is read or written, else of the file. `past`: a ring's, past the kernel.
+  void count(Operation operation, int flags, std::uint64_t size, unsigned states, bool past = false);
   void add(const Coverage& other);
   /// Counts for each operation, why classes cannot occur, and those that can and never did.
   [[nodiscard]] std::string table() const;
@@ -61,7 +62,7 @@ class Coverage {
  private:
   template <typename Fn>
   void for_each_possible(Fn fn) const;
-  static constexpr std::size_t kFlags = 7, kSizes = 6, kStates = 7;
+  static constexpr std::size_t kFlags = 8, kSizes = 6, kStates = 7;
   using Cells = std::array<std::array<std::array<std::uint64_t, kStates>, kSizes>, kFlags>;
   std::array<Cells, kOperations> cells_{};
 };

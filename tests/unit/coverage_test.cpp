@@ -18,7 +18,7 @@ TEST_CASE(
   seen.add(more);
   const std::string table = seen.table();
   const auto has = [&](const char* text) { return table.find(text) != std::string::npos; };
-  CHECK(has("  read | none 2 append 4 direct 4 sync 0 | <512 2 <4096 0 4096 8 "));
+  CHECK(has("  read | none 2 append 4 direct 4 sync 0 ring 0 | <512 2 <4096 0 4096 8 "));
   CHECK(has("plain 2 unsynced 4 elsewhere 0 locked 4 "));
   CHECK(has("\n5 of "));
   CHECK(has("  read, none, plain: <4096 4096 <=16384 >16384\n"));
