@@ -20,7 +20,21 @@ constexpr std::size_t kWhole = 200'000;  // as much as no file has
 
 }  // namespace
 
-async::Task<Result<std::string>> AnyWorker::read_some(OpenRef file, std::uint64_t offset, std::size_t most) {
+/// On a client with a kernel some reads and writes go past it, as those of a ring do (fuse/ring_service.h).
+bool AnyWorker::goes_past_kernel() {
+  return kernel() != nullptr && random_.one_in(4);
+}
+
+async::Task<Result<std::string>> AnyWorker::read_some(OpenRef file, std::uint64_t offset, std::size_t most,
+                                                      bool past) {
+  if (past) {
+    const async::Memory memory = loop().memory().take(most);
+    fs::FileSystem::Past how;
+    how.ahead = random_.one_in(2);
+    auto got = co_await fs().read_past(file->handle, memory, {memory.data.get(), most}, offset, how);
+    if (!got) co_return got.error();
+    co_return std::string(reinterpret_cast<const char*>(memory.data.get()), *got);
+  }
   if (kernel() != nullptr) co_return co_await kernel()->read(file->handle, file->inode, offset, most);
   std::string out;
   if (random_.one_in(2) && fs().begin_plain_read(*file->handle, offset, most)) {
@@ -45,15 +59,16 @@ async::Task<void> AnyWorker::read(OpenRef file) {
 }
 
 async::Task<void> AnyWorker::read(OpenRef file, std::uint64_t offset, std::size_t most) {
-  begin("read", oracle(*file).name() + " " + range_text(offset, most));
-  count(Coverage::Operation::read, *file, most);
+  const bool past = goes_past_kernel();
+  begin(past ? "read by a ring" : "read", oracle(*file).name() + " " + range_text(offset, most));
+  count(Coverage::Operation::read, *file, most, past);
   const Operation operation(commons_.clock);
   // Where more is wanted than one READ of the server's brings it is done by pieces, each of which is judged.
   constexpr std::size_t kPiece = 16'384;
   for (std::size_t at = 0; at < most; at += kPiece) {
     const std::size_t size = std::min(kPiece, most - at);
     const Operation piece(commons_.clock);
-    auto got = co_await read_some(file, offset + at, size);
+    auto got = co_await read_some(file, offset + at, size, past);
     if (!got) {
       may_fail("read", got.error(), file->key);
       co_return;
@@ -69,34 +84,40 @@ async::Task<void> AnyWorker::write(OpenRef file) {
   co_await write(std::move(file), offset, size);
 }
 
+async::Task<Status> AnyWorker::write_some(OpenRef file, std::uint64_t offset, std::string octets, bool past) {
+  if (kernel() != nullptr && !past)
+    co_return co_await kernel()->write(file->handle, file->inode, std::move(octets), offset, file->flags);
+  async::Memory memory = loop().memory().take(octets.size());
+  std::memcpy(memory.data.get(), octets.data(), octets.size());
+  const std::span<const std::byte> data(memory.data.get(), octets.size());
+  if (!past) co_return co_await fs().write(file->handle, std::move(memory), data, offset, file->flags);
+  auto where = co_await fs().write_past(file->handle, std::move(memory), data, offset, file->flags);
+  if (!where) co_return where.error();
+  co_return Status();
+}
+
 async::Task<void> AnyWorker::write(OpenRef file, std::uint64_t offset, std::size_t size) {
   const bool appends = (file->flags & O_APPEND) != 0;
+  const bool past = goes_past_kernel();
   std::string octets = fresh_octets(size);
-  begin(appends ? "append" : "write", oracle(*file).name() + " " + range_text(offset, octets.size()));
-  count(appends ? Coverage::Operation::append : Coverage::Operation::write, *file, octets.size());
+  begin(appends ? (past ? "append by a ring" : "append") : (past ? "write by a ring" : "write"),
+        oracle(*file).name() + " " + range_text(offset, octets.size()));
+  count(appends ? Coverage::Operation::append : Coverage::Operation::write, *file, octets.size(), past);
   const Operation operation(commons_.clock);
   FileOracle& contents = oracle(*file);
   const FileOracle::ChangeId change =
       appends ? contents.begin_append(who(), octets) : contents.begin_write(who(), offset, octets);
-  if (kernel() == nullptr)
-    contents.may_be_divided(change);
-  else if ((file->flags & O_DIRECT) != 0)
-    contents.passes_pages_by(change);
-  Status done;
-  if (kernel() != nullptr) {
-    done = co_await kernel()->write(file->handle, file->inode, std::move(octets), offset, file->flags);
-  } else {
-    async::Memory memory = loop().memory().take(octets.size());
-    std::memcpy(memory.data.get(), octets.data(), octets.size());
-    const std::span<const std::byte> data(memory.data.get(), octets.size());
-    done = co_await fs().write(file->handle, std::move(memory), data, offset, file->flags);
-  }
+  // A ring's write has neither the kernel's lock of the file nor its pages.
+  if (kernel() == nullptr || past) contents.may_be_divided(change);
+  if (past || (kernel() != nullptr && (file->flags & O_DIRECT) != 0)) contents.passes_pages_by(change);
+  const Status done = co_await write_some(file, offset, std::move(octets), past);
   contents.end(change, outcome_of(done), (file->flags & O_SYNC) == O_SYNC);
   if (done) co_return;
   may_fail("write", done.error(), file->key);
   // Linux takes the pages of a write that failed for not read (fuse_send_write_pages()), and what was stored in them through a
-  // mapping goes when they are read again. Nobody is told of that but by the error of this write.
-  if (kernel() != nullptr) contents.doubt(client(), operation.begun());
+  // mapping goes when they are read again. Nobody is told of that but by the error of this write. With O_SYNC the error may
+  // also be that of an earlier write (generic_write_sync()), which no later fsync(2) of this descriptor tells again.
+  if (kernel() != nullptr && !past) contents.doubt(client(), operation.begun());
 }
 
 /// F23: all writers of the world agree who writes which stripe of a file, so that they need no locks. Each opens the file,

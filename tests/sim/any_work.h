@@ -8,7 +8,7 @@
 // any_names.cpp carry out one kind of them each.
 //
 // On some clients a model of the kernel (kernel_model.h) stands between them and the file layer: there they also have mappings.
-// On the others every read(2) and fstat(2) asks the file layer.
+// Some of their reads and writes go past it, as those of a ring do. On the others every read(2) and fstat(2) asks the file layer.
 //
 // row: F1 F4 F10 F13 F23 S14 S16 S25
 #pragma once
@@ -56,7 +56,10 @@ class AnyWorker final : public Job {
   async::Task<OpenRef> open(std::string name, int flags);
   async::Task<void> read(OpenRef file);
   async::Task<void> read(OpenRef file, std::uint64_t offset, std::size_t most);
-  async::Task<Result<std::string>> read_some(OpenRef file, std::uint64_t offset, std::size_t most);
+  [[nodiscard]] bool goes_past_kernel();
+  /// `past`: past the kernel.
+  async::Task<Result<std::string>> read_some(OpenRef file, std::uint64_t offset, std::size_t most, bool past);
+  async::Task<Status> write_some(OpenRef file, std::uint64_t offset, std::string octets, bool past);
   async::Task<void> load(OpenRef file);
   async::Task<void> store(OpenRef file);
   async::Task<void> write(OpenRef file);
