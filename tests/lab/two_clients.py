@@ -19,6 +19,9 @@ the clients to is close-to-open consistency, as nfsrdma-fuse(8), SEMANTICS, prom
    Behind their closes, a client that opens the file sees the bytes of both.
  - Behind a lock, numbers that both count up, and records that both append, are all there.
 
+--tick: NFSv3 knows of a change by the server's clock alone, which goes by steps. Two changes within one step are one to a
+client that has read the file in between.
+
 --fixed leaves out whatever changes a file's size and keeps clients apart by whole pages: for write-back caches, which
 promise no more. --kernel NAME: that client is Linux's own. An open(2) of it drops no pages while it has the file open for
 writing, and it takes the change attribute behind its own write for that of its cache. So it is held to close-to-open
@@ -875,6 +878,7 @@ class Run:
             first.do('close', fd)
 
     def scene(self):
+        time.sleep(self.options.tick)
         file = self.random.choice(self.files)
         client = self.random.choice(self.clients)
         kind = self.random.choices(('open', 'lock', 'together', 'replace', 'count', 'append'), (6, 5, 2, 0.5, 0.7, 0.7))[0]
@@ -964,6 +968,7 @@ def main():
     parser.add_argument('--ring', help='libnfsrdma-ring.so: clients that are not Linux\'s use it, too')
     parser.add_argument('--fixed', action='store_true')
     parser.add_argument('--kernel', metavar='NAME', action='append', default=[])
+    parser.add_argument('--tick', type=float, default=0, metavar='SECONDS', help='pause between scenes')
     parser.add_argument('--key', default='', help='of the processes that serve clients elsewhere')
     options = parser.parse_args()
     return Run(options, [connect(spec, options) for spec in options.clients]).run()

@@ -93,6 +93,7 @@ pair() {
   done
   # Files that are open for writing on a mount with a write-back cache cannot be attached to a ring.
   if [ "$configuration" = writeback ]; then arguments+=(--fixed); else arguments+=(--ring "$ring"); fi
+  if [ "$configuration" = v3 ]; then arguments+=(--tick 0.03); fi
   if [ "$configuration" = restarts ]; then
     rm -f "$work/calm"
     keep_restarting &
