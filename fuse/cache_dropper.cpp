@@ -23,6 +23,8 @@ CacheDropper::~CacheDropper() {
 }
 
 async::Task<void> CacheDropper::drop(fuse_ino_t inode, off_t offset, off_t length) {
+  // A negative offset stands for no pages, and the kernel does not wait then.
+  fuse_lowlevel_notify_inval_inode(session_, inode, -1, 0);
   return ask({inode, offset, length, std::nullopt});
 }
 
@@ -55,14 +57,6 @@ bool CacheDropper::start_thread() {
   return true;
 }
 
-async::Task<bool> CacheDropper::begun(async::TimePoint deadline) {
-  return async::until(changed_, deadline, [this, last = last_id_] {
-    const std::lock_guard guard(mutex_);
-    begin_is_awaited_ = last_begun_ < last;
-    return !begin_is_awaited_;
-  });
-}
-
 /// Ignores errors: ENOENT, for one, says that the kernel has cached nothing of the inode.
 void CacheDropper::do_one(const Range& range) {
   if (!range.last) {
@@ -84,8 +78,6 @@ void CacheDropper::work() {
     if (ending_) return;
     const Range range = ranges_.front();
     ranges_.pop_front();
-    last_begun_ = range.id;
-    if (std::exchange(begin_is_awaited_, false)) wakeup_.set();
     guard.unlock();
     do_one(range);
     guard.lock();

@@ -39,15 +39,12 @@ class CacheDropper {
   CacheDropper& operator=(const CacheDropper&) = delete;
 
   /// Ends when the kernel has discarded the inode's attributes, and its pages from `offset` on (`length` 0:
-  /// to the end).
+  /// to the end). The attributes are gone as soon as this is called, also while the kernel waits for a page.
   async::Task<void> drop(fuse_ino_t inode, off_t offset, off_t length);
   /// Ends when the kernel knows that the file reaches at least to `end`, where `last` is the last byte. A
   /// program that has the file mapped can then access the file up to there, although no attributes were asked
   /// for.
   async::Task<void> lengthen(fuse_ino_t inode, off_t end, std::byte last);
-  /// Ends when a thread has taken up every notification that was asked for so far, or at the deadline, which
-  /// returns false. Before it waits for a page, the kernel marks the attributes that it has as outdated.
-  async::Task<bool> begun(async::TimePoint deadline);
   [[nodiscard]] bool idle() const { return asked_.empty(); }
 
  private:
@@ -78,8 +75,6 @@ class CacheDropper {
   std::condition_variable more_;
   std::deque<Range> ranges_;         // ranges not begun, in the order of their ids
   std::vector<std::uint64_t> done_;  // ids of ranges that are done, which the loop has not seen yet
-  std::uint64_t last_begun_ = 0;
-  bool begin_is_awaited_ = false;
   std::size_t idle_threads_ = 0;
   bool ending_ = false;
 };

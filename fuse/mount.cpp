@@ -143,7 +143,6 @@ Status Mount::start_on_server() {
   files_->on_stale_pages([this](std::uint64_t inode, std::uint64_t offset, std::uint64_t length) {
     return drop_pages(inode, offset, length);
   });
-  files_->on_drops_begun([this](async::TimePoint deadline) { return dropper_->begun(deadline); });
   files_->on_lengthened(
       [this](std::uint64_t inode, std::uint64_t end, std::byte last) { return lengthen(inode, end, last); });
   if (options_.ring) {

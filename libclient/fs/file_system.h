@@ -251,14 +251,10 @@ class FileSystem : private engine::Writers {
   void on_doubt(std::function<void(std::uint64_t)> sink) { freshness_.on_doubt(std::move(sink)); }
 
   /// A task that ends when the kernel has dropped its pages of the inode from `offset` on (`length` 0: to the
-  /// end).
+  /// end). As soon as the task has begun, the kernel ignores the answers to GETATTRs that it had sent before.
   using DropPages =
       std::function<async::Task<void>(std::uint64_t inode, std::uint64_t offset, std::uint64_t length)>;
   void on_stale_pages(DropPages sink) { drop_pages_ = std::move(sink); }
-  /// A task that ends when the kernel has begun all drops that on_stale_pages() requested so far, or at the
-  /// deadline (false). From then on the kernel ignores the answers to GETATTRs that it had sent before.
-  using DropsBegun = std::function<async::Task<bool>(async::TimePoint deadline)>;
-  void on_drops_begun(DropsBegun sink) { drops_begun_ = std::move(sink); }
   /// A task that ends when the kernel knows that the file ends at `end`, or behind it, and has `last` as the
   /// byte before `end`.
   using Lengthen = std::function<async::Task<void>(std::uint64_t inode, std::uint64_t end, std::byte last)>;
@@ -374,7 +370,6 @@ class FileSystem : private engine::Writers {
   /// Shared with the directory handles, because a handle that the kernel holds may outlive the file system.
   const std::shared_ptr<DirectoryPages> directory_pages_ = std::make_shared<DirectoryPages>();
   DropPages drop_pages_;
-  DropsBegun drops_begun_;
   Lengthen lengthen_;
   // Score of recent early reads: each one that was used adds one, each other takes one.
   int early_worth_ = kMostEarlyWorth;

@@ -17,7 +17,6 @@ namespace nfsrdma::fs {
 namespace {
 
 constexpr auto kDropFor = std::chrono::milliseconds(10);
-constexpr auto kBeginWithin = std::chrono::seconds(1);
 constexpr auto kEarlyWait = std::chrono::milliseconds(5);
 // After a loss of data, close(2) waits for this long again.
 constexpr auto kCarefulFor = std::chrono::seconds(60);
@@ -499,9 +498,7 @@ async::Task<void> FileSystem::correct_pages(std::shared_ptr<OpenHandle> file, st
     return async::until(correction->changed, loop().now() + kDropFor, [&happened] { return happened; });
   };
   const bool drops = co_await until(correction->drops);
-  if (!drops) co_return;
-  if (drops_begun_) (void)co_await drops_begun_(loop().now() + kBeginWithin);
-  (void)co_await until(correction->done);
+  if (drops) (void)co_await until(correction->done);
 }
 
 /// Called after a write. Drops or corrects the kernel's pages that do not match the file any more. The kernel
