@@ -49,7 +49,11 @@ Seconds Freshness::valid(Inode& inode, const Attributes& attributes) {
 }
 
 bool Freshness::learn(Inode& inode, const Attributes& told, std::uint64_t as_of) {
-  const bool is_newest = inode.attributes.learn(numbering_.numbered(told), as_of, loop_.now());
+  Attributes said = numbering_.numbered(told);
+  // A restart may have cost the server data behind this size. This client writes it again, but no answer is sure to
+  // report the end that this restores, because answers to earlier questions do not count. So the size includes it.
+  said.size = std::max(said.size, inode.end_in_doubt());
+  const bool is_newest = inode.attributes.learn(std::move(said), as_of, loop_.now());
   if (is_newest) inode.searchers.heed(told.changed);
   return is_newest;
 }
@@ -74,7 +78,8 @@ Attributed Freshness::attributed(Inode& inode, const Attributes& told, std::uint
 Attributed Freshness::corrected(Inode& inode) {
   const KnownAttributes::Answer& newest = *inode.attributes.newest();
   Attributed out{newest.attributes, valid(inode, newest.attributes)};
-  if (const std::uint64_t end = inode.end_in_doubt(); end > out.attributes.size) {
+  // An end that equals the size counts as well, because learn() may have put it there.
+  if (const std::uint64_t end = inode.end_in_doubt(); end != 0 && end >= out.attributes.size) {
     out.attributes.size = end;
     out.valid = Seconds(0);
   }

@@ -71,7 +71,8 @@ class Freshness {
     std::uint64_t version = 0;  ///< the version() for which the answer is valid
   };
   [[nodiscard]] Asked asking(const Inode& inode) { return {count(), version(inode)}; }
-  /// Records an answer of the server. Returns false if the answer to a later question is known.
+  /// Records an answer of the server. The size that is recorded includes data that the server may have lost. Returns
+  /// false if the answer to a later question is known.
   bool learn(Inode& inode, const Attributes& told, std::uint64_t as_of);
   /// Records an answer and returns the attributes for the kernel: the newest answer, corrected by this
   /// mount's writes.

@@ -416,6 +416,18 @@ TEST_CASE("F1 freshness: the end is where the server says, or further, where thi
   CHECK(m.at.end() == 500);
 }
 
+TEST_CASE("F1 S14 freshness: an answer that lacks what a restart has cost the server lowers no end") {
+  Knowing m;
+  const auto before = m.freshness.count();
+  m.engine.end_in_doubt = 100;
+  m.end(m.at, m.write(m.at, 30, 10));
+  m.freshness.written(m.at, m.freshness.sending(m.at, true), m.said(5, 40), false);
+  m.engine.end_in_doubt = 0;  // what was lost has been written again
+  m.freshness.learn(m.at, m.said(6, 100), before);
+  CHECK(m.at.end() == 100);
+  CHECK(m.freshness.attributed(m.at, m.said(6, 100), before).attributes.size == 100);
+}
+
 TEST_CASE("F13 freshness: contents that others have changed are another state of the file") {
   Knowing m;
   const auto as_of = m.freshness.count();
