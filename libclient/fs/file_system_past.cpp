@@ -97,7 +97,7 @@ async::Task<void> FileSystem::tell_size(std::shared_ptr<OpenHandle> file, std::u
   // The answer of a write that is still unanswered will tell the kernel its end. An answered one has done so
   // only if the file could be mapped then.
   if (size <= std::max(inode.pages.known_size(), inode.writes.furthest_unanswered())) co_return;
-  co_await writes_.settle_for_read(inode, size - 1, size);
+  co_await writes_.settle_range(inode, size - 1, size);
   const OpenHandle* const reader = reader_of(inode);
   if (reader == nullptr) co_return;
   const ServerFileRef from = reader->file();

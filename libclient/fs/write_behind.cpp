@@ -283,6 +283,18 @@ bool WriteBehind::may_read_at_once(const Inode& inode, std::uint64_t from, std::
          !inode.writes.any(inode.writes.last_number(), from, to);
 }
 
+async::Task<void> WriteBehind::settle_range(Inode& inode, std::uint64_t from, std::uint64_t to) {
+  const std::uint64_t last = inode.writes.last_number();
+  while (inode.writes.any(last, from, to)) {
+    const auto gathered = gathered_.find(&inode);
+    if (gathered != gathered_.end() && gathered->second.pending->touches(from, to)) {
+      send_gathered(inode);  // it may have ended at once
+    } else {
+      co_await inode.settled.wait_until(async::TimePoint::max());
+    }
+  }
+}
+
 async::Task<void> WriteBehind::settle_for_read(Inode& inode, std::uint64_t from, std::uint64_t to) {
   while (inode.writes.is_placing()) co_await inode.settled.wait_until(async::TimePoint::max());
   const std::uint64_t last = inode.writes.last_number();

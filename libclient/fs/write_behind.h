@@ -66,6 +66,8 @@ class WriteBehind {
   async::Task<void> settle(Inode& inode);
   /// Does the same for the writes with numbers up to `last`.
   async::Task<void> settle(Inode& inode, std::uint64_t last);
+  /// Ends when all writes of these bytes have ended that had begun by then.
+  async::Task<void> settle_range(Inode& inode, std::uint64_t from, std::uint64_t to);
   /// Prepares a READ of these bytes: settles, and also waits for earlier writes of the range that are not
   /// answered yet, and for appends whose offset is being determined, because they may be in the range. A READ
   /// that overtakes such a write would put older bytes into a page that stays after the write is answered.
