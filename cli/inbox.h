@@ -1,7 +1,7 @@
-// Hands what callbacks report to the one thread that draws conclusions from it.
+// A queue that carries the results of callbacks to the thread that acts on them.
 //
 // The library calls back on any thread that is inside a call on the Client (client.h). A transfer runs on one thread, and its
-// state belongs to that thread alone; so a callback only puts what it was told into an Inbox.
+// state belongs to that thread alone. So a callback only puts its result into an Inbox.
 //
 // Thread-safety: put() from any thread, everything else from the thread that reads.
 #pragma once
@@ -52,8 +52,8 @@ class Inbox {
     const std::lock_guard lock(mutex_);
     return items_.empty();
   }
-  /// Becomes readable when another thread puts something in. Negative if the process has no descriptor left: then whoever
-  /// waits has to look from time to time.
+  /// Returns a descriptor that becomes readable when another thread puts something in. A negative value means that the
+  /// process had no descriptor left, and that the reader has to look from time to time.
   [[nodiscard]] int event_fd() const { return event_; }
 
  private:

@@ -426,7 +426,7 @@ async::Task<std::size_t> FileSystem::cropped(std::shared_ptr<OpenHandle> file, s
       inode.attributes.is_current() && !inode.attributes.resized_since(inode.attributes.newest()->as_of);
   std::uint64_t end = inode.end();
   if (is_known && offset + size <= end) co_return size;
-  // Another client may have enlarged the file, and the kernel know of it by a read.
+  // The server is asked, because the file may have been enlarged since the end was learned.
   const auto asked = co_await writes_.ask_end(file);
   if (!asked) co_return size;  // the write meets the same error
   end = *asked;
