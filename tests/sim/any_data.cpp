@@ -276,6 +276,7 @@ async::Task<void> AnyWorker::copy(OpenRef from, OpenRef to) {
   const Operation operation(commons_.clock);
   FileOracle& contents = oracle(*to);
   const FileOracle::ChangeId change = contents.begin_copy(who(), offset, length);
+  if (kernel() != nullptr) contents.passes_pages_by(change);
   Result<std::uint64_t> done = 0;
   std::uint64_t asked = length;
   if (kernel() != nullptr)

@@ -321,7 +321,7 @@ FileOracle::Reader FileOracle::reader(Client client, Tick begun) const {
 }
 
 /// By a page that another client had stored in, and wrote out without knowing of the change. On one client this happens only
-/// to what passed the pages by while the store was made.
+/// to what passed the pages by while the store was made (passes_pages_by()).
 bool FileOracle::is_undone(const Segment& segment, const Change& change) const {
   return std::ranges::any_of(segment, [&](const Acting& one) {
     const Change& store = *one.change;

@@ -109,8 +109,10 @@ class FileOracle {
   // ---- changes ----
   ChangeId begin_write(Who who, std::uint64_t offset, std::string octets);
   ChangeId begin_append(Who who, std::string octets);
-  /// Called for a write or an append that has begun with O_DIRECT. It passes the kernel's pages by, and of those that are read
-  /// and stored in meanwhile Linux drops none before it has written it out as it was.
+  /// Called for a change that has begun and passes the kernel's pages by: a write or an append with O_DIRECT, and a copy. A
+  /// page that is read and stored in meanwhile is of before the change. If the kernel writes the page out, for the O_DIRECT
+  /// write or for anybody's fsync(2) while a copy is under way (Linux locks no mapping for FUSE's copy_file_range(2)), the
+  /// page undoes the change.
   void passes_pages_by(ChangeId change) { changes_[change].direct = true; }
   /// Called for a write or an append of a program without a kernel, whose lock of the file would keep other programs of the
   /// same client from cutting the file between two parts of it.

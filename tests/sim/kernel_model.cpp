@@ -539,6 +539,8 @@ Task<Result<std::uint64_t>> KernelModel::copy(Handle from, std::uint64_t from_in
   if (count == 0) co_return std::uint64_t{0};
   auto done = co_await files_.copy(std::move(from), from_offset, std::move(to), to_offset, count);
   if (done && *done != 0) {
+    // Linux discards these pages (truncate_inode_pages_range()), with what was stored in them while the copy was under way.
+    // This model writes that out, so that a store is never lost without another client.
     co_await drop(target, to_offset, to_offset + *done);
     target->size = std::max(target->size, to_offset + *done);
   }

@@ -522,6 +522,30 @@ TEST_CASE(
   CHECK_FALSE(f.may_read(f.kC, "a"));
 }
 
+TEST_CASE("F13 sim: file oracle: a store beside a copy may undo it, and a store behind the copy may not") {
+  SharedFile f;
+  f.write(f.kA, 0, "abcdefghij");
+  FileOracle source("source", f.clock);
+  source.end(source.begin_write(f.who(f.kA), 0, "XY"), Outcome::done);
+  const auto copy = f.file.begin_copy(f.who(f.kA), 4, 2);
+  f.file.passes_pages_by(copy);
+  bool is_beside = true;
+  SUBCASE("beside") {}
+  SUBCASE("behind") {
+    is_beside = false;
+  }
+  const auto end_copy = [&] {
+    f.file.copied(copy, source, 0, 2);
+    f.file.end(copy, Outcome::done);
+  };
+  if (!is_beside) end_copy();
+  f.file.end(f.file.begin_store(f.who(f.kA), 0, "s"), Outcome::done);
+  if (is_beside) end_copy();
+  CHECK(f.may_read(f.kA, "sbcdXYghij"));
+  CHECK(f.may_read(f.kA, "sbcdefghij") == is_beside);
+  CHECK_FALSE(f.may_read(f.kA, "abcdXYghij"));  // the store itself is not lost
+}
+
 TEST_CASE("F13 sim: file oracle: a store beside an O_DIRECT write may undo it, and no other write") {
   SharedFile f;
   f.write(f.kA, 0, "abcdefghij");
