@@ -43,7 +43,6 @@ void Commons::kill(FileOracle::Client client) {
   std::erase_if(cuts, [&](const Cut& one) { return one.who.client == client; });
   std::erase_if(locks, [&](const Lock& one) { return one.client == client; });
   for (auto& [key, by_client] : opens) by_client.erase(client);
-  std::erase_if(inodes, [&](const auto& one) { return one.first.first == client; });
 }
 
 }  // namespace nfsrdma::sim

@@ -70,8 +70,8 @@ struct Commons {
   std::list<Cut> cuts;
   /// How many descriptors of the file each client has.
   std::map<std::string, std::map<FileOracle::Client, unsigned>> opens;
-  /// The handles of the files that each client has opened, by its inode numbers.
-  std::map<std::pair<FileOracle::Client, std::uint64_t>, std::string> inodes;
+  /// The handles of the files that anybody has opened, by st_ino, which is the same for all clients.
+  std::map<std::uint64_t, std::string> numbers;
   Coverage coverage;
   std::set<FileOracle::Client> lost_state;  ///< clients that the server has taken state from
   std::uint64_t members = 0, records = 0;

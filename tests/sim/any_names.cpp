@@ -64,12 +64,12 @@ async::Task<void> AnyWorker::link() {
     if (!found) may_fail("lookup", found.error(), "");
     co_return;
   }
-  // link(2) takes the file that this client believes the name to lead to, as Linux does. Another client may have given the
-  // name to another file since.
-  const auto believed = commons_.inodes.find({client(), found->inode});
+  // link(2) takes the file that this client believes the name to lead to, as Linux does. The client may have listed the
+  // directory, and believe that, without having opened the file; another client may have given the name to another file since.
+  const auto believed = commons_.numbers.find(found->attributes.file_id);
   const auto linked_files = [&] {
-    return believed != commons_.inodes.end() ? std::vector{believed->second}
-                                             : source.files(operation.begun());
+    return believed != commons_.numbers.end() ? std::vector{believed->second}
+                                              : source.files(operation.begun());
   };
   const auto coming = target.begin({});
   commons_.may_lead(to, linked_files());
@@ -81,7 +81,7 @@ async::Task<void> AnyWorker::link() {
   const bool may_be_there = target.may_lead_somewhere(operation.begun());
   auto arrived = linked_files();
   commons_.may_lead(to, arrived);
-  if (believed == commons_.inodes.end() && source.may_lead_to_unknown(operation.begun())) arrived.clear();
+  if (believed == commons_.numbers.end() && source.may_lead_to_unknown(operation.begun())) arrived.clear();
   target.end(coming, done ? Outcome::done : outcome_of(done.error()), std::move(arrived));
   if (done) co_return;
   const int code = done.error().errno_value();

@@ -152,7 +152,8 @@ void AnyWorker::count_whole(Coverage::Operation operation, const Open& file) {
 
 void AnyWorker::keep_open(const OpenRef& file) {
   file->restarts = findings_.restarts;
-  commons_.inodes[{client(), file->inode}] = file->key;
+  if (const std::uint64_t number = file->handle->inode().attributes.number(); number != 0)
+    commons_.numbers[number] = file->key;
   open_->push_back(file);
   ++commons_.opens[file->key][client()];
   count_whole(Coverage::Operation::open, *file);
