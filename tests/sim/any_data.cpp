@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "engine/quick_read.h"
@@ -17,6 +19,19 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kWhole = 200'000;  // as much as no file has
+
+/// A file in Findings::truncated while this lives, also if the program is killed.
+class Truncated {
+ public:
+  Truncated(std::multiset<std::string>& all, const std::string& key) : all_(all), place_(all.insert(key)) {}
+  ~Truncated() { all_.erase(place_); }
+  Truncated(const Truncated&) = delete;
+  Truncated& operator=(const Truncated&) = delete;
+
+ private:
+  std::multiset<std::string>& all_;
+  const std::multiset<std::string>::iterator place_;
+};
 
 }  // namespace
 
@@ -204,6 +219,8 @@ async::Task<void> AnyWorker::truncate(OpenRef file) {
   const Operation operation(commons_.clock);
   FileOracle& contents = oracle(*file);
   const FileOracle::ChangeId change = contents.begin_truncate(who(), *changes.size);
+  std::optional<Truncated> by_name;
+  if (!by_handle) by_name.emplace(findings_.truncated, file->key);
   Result<std::uint64_t> size = 0;
   if (kernel() != nullptr) {
     size = co_await kernel()->truncate(file->handle, file->inode, *changes.size, by_handle);

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct Findings {
   bool creates_exclusively = true;
   bool delegations_exclude = false;  ///< the server lets nobody open what another client has a delegation on
   bool closes_promise = true;        ///< what close(2) has confirmed stays so, whatever comes behind it
+  /// The handles of the files that programs are setting the size of by truncate(2), which has no descriptor.
+  std::multiset<std::string> truncated;
   /// Whether what was closed has to be on the server: nobody was promised that others do not see it before.
   std::function<bool(const std::string& path)> is_owed;
   /// Has the server want a delegation for writing back soon, if it does such things.

@@ -83,6 +83,10 @@ class World {
         return one.second.writes && is_handle_of(handle, one.second.inode);
       });
     };
+    server_->state().is_truncated = [this](std::uint64_t inode) {
+      return std::ranges::any_of(findings_.truncated,
+                                 [inode](const std::string& handle) { return is_handle_of(handle, inode); });
+    };
     for (unsigned i = 0; i < climate_.clients; ++i) add_client(i);
     if (climate_.program) add_program();
   }

@@ -538,6 +538,7 @@ nfsstat4 ServerState::run(Execution& at, op::SETATTR, const SETATTR4args& args, 
     return plain(res, inode->type == NF4DIR ? NFS4ERR_ISDIR : NFS4ERR_INVAL);
   }
   const std::uint32_t access = changes.size ? OPEN4_SHARE_ACCESS_WRITE : 0;
+  at.may_pass_locks = is_truncated && is_truncated(inode->id);
   if (const auto bad = check_io(args.stateid, at, access); bad != NFS4_OK) return plain(res, bad);
   if (const auto late = recall_others(at, inode->id); late != NFS4_OK) return plain(res, late);
   std::uint64_t most = ~0ULL;

@@ -132,7 +132,7 @@ nfsstat4 ServerState::check_io(const stateid4& given, Execution& at, std::uint32
   } else {
     note_stateid('o');
     if (const auto bad = check_open(stateid, at, number); bad != NFS4_OK) return bad;
-    if ((access & OPEN4_SHARE_ACCESS_WRITE) != 0) look_for_lost_locks(number, at);
+    if ((access & OPEN4_SHARE_ACCESS_WRITE) != 0 && !at.may_pass_locks) look_for_lost_locks(number, at);
   }
   return (opens.at(number).access & access) == access ? NFS4_OK : NFS4ERR_OPENMODE;
 }

@@ -282,6 +282,7 @@ class Execution {
   Security security = Security::sys;
   unsigned connection = 0;
   bool in_session = false, cachethis = false, replay = false;
+  bool may_pass_locks = false;  // ServerState::is_truncated()
   nfs4::sequenceid4 sequence = 0;
   std::size_t largest = ~std::size_t{0};  // that the Reply may be, RPC header included
   nfs4::nfsstat4 too_large = nfs4::NFS4ERR_REP_TOO_BIG;
@@ -401,6 +402,9 @@ class ServerState {
   std::function<void(std::uint64_t number)> call_holder;
   /// A delegation for writing has been returned.
   std::function<void()> on_returned;
+  /// Whether a program may be setting the size of the inode by truncate(2). That has no descriptor, and so goes by no lock
+  /// (nfsrdma-fuse(8), SEMANTICS, Locks).
+  std::function<bool(std::uint64_t inode)> is_truncated;
   [[nodiscard]] std::optional<std::uint64_t> write_delegation(const std::string& path);
   /// CB_GETATTR to whoever has the delegation with this number.
   std::function<void(std::uint64_t number)> ask_holder;
