@@ -141,15 +141,34 @@ void ServerState::note_stateid(char kind) {
   if (keeps_stateids) seen_stateids += kind;
 }
 
+/// Whether the client has the answer by which the first lock was granted.
+bool ServerState::is_known(const LockOwnerState& lock) const {
+  const auto session = sessions.find(lock.session);
+  return session != sessions.end() && session->second.slots.at(lock.slot).sequence != lock.sequence;
+}
+
 /// The client knows of the lock and not of its loss, so it writes on the strength of a lock that somebody else may have by
-/// now.
+/// now. Not so by a request that it sent before it knew of the lock, which it makes again as it was when it was asked to wait.
 void ServerState::look_for_lost_locks(std::uint64_t open, const Execution& at) {
+  const auto delayed = delayed_.find({at.client, at.digest});
   for (const auto& [number, one] : locks) {
-    if (one.open != open || one.client != at.client || !one.was_lost || one.told) continue;
-    const auto session = sessions.find(one.session);
-    if (session == sessions.end()) continue;
-    if (session->second.slots.at(one.slot).sequence != one.sequence)
-      problem("a change under the open's stateid behind the loss of a lock");
+    if (one.open != open || one.client != at.client || !one.was_lost || one.told || !is_known(one)) continue;
+    const bool is_older = delayed != delayed_.end() && !delayed->second.contains(number);
+    if (!is_older) problem("a change under the open's stateid behind the loss of a lock");
+  }
+}
+
+void ServerState::note_delayed(const Execution& at) {
+  const std::pair request(at.client, at.digest);
+  if (!at.in_session) return;
+  if (at.status != NFS4ERR_DELAY && at.status != NFS4ERR_GRACE) {
+    delayed_.erase(request);
+    return;
+  }
+  const auto [noted, is_first] = delayed_.try_emplace(request);
+  if (!is_first) return;
+  for (const auto& [number, one] : locks) {
+    if (one.client == at.client && is_known(one)) noted->second.insert(number);
   }
 }
 

@@ -526,6 +526,7 @@ std::unique_ptr<Answer> ServerState::finish(Execution& run) {
     }
   }
   conclude(run);
+  note_delayed(run);
   end40(run, true);
   settle(run);
   return std::move(run.answer);

@@ -541,6 +541,8 @@ class ServerState {
   void note_stateid(char kind);
   /// RFC 8881 8.2.5: a change under the stateid of the open with that number.
   void look_for_lost_locks(std::uint64_t open, const Execution& at);
+  [[nodiscard]] bool is_known(const LockOwnerState& lock) const;
+  void note_delayed(const Execution& at);
   nfs4::nfsstat4 check_change(const nfs4::stateid4& given, Execution& at);
   nfs4::nfsstat4 check_claim(Execution& at, const nfs4::OPEN4args& args, Opening& opening);
   nfs4::nfsstat4 create(Execution& at, const nfs4::createhow4& how, Opening& opening);
@@ -616,10 +618,13 @@ class ServerState {
   std::set<unsigned> ended_;                     // connections
   std::deque<Recent> recent_;                    // calls of NFSv3 and 4.0, the oldest first
   std::map<OwnerKey, OwnerSequence> sequences_;  // of NFSv4.0
-  std::set<std::uint64_t> expired_;              // of NFSv4.0: numbers in stateids whose lease has ended
-  std::map<std::uint64_t, OwnerKey> closed_;     // opens of NFSv4.0, by the number in their stateid
-  std::set<Octets> recorded_;                    // on stable storage: owners that may have state
-  std::set<Octets> may_reclaim_;                 // in this grace period
+  // Requests of sessions that were asked to wait, by client and Execution::digest, with the numbers of the locks that the
+  // client knew of when it sent the request first.
+  std::map<std::pair<nfs4::clientid4, std::uint64_t>, std::set<std::uint64_t>> delayed_;
+  std::set<std::uint64_t> expired_;           // of NFSv4.0: numbers in stateids whose lease has ended
+  std::map<std::uint64_t, OwnerKey> closed_;  // opens of NFSv4.0, by the number in their stateid
+  std::set<Octets> recorded_;                 // on stable storage: owners that may have state
+  std::set<Octets> may_reclaim_;              // in this grace period
   /// On stable storage: owners, and files of which an administrator has taken a lock away from them. They had not freed it when
   /// the server restarted, so they may not know of it.
   std::set<std::pair<Octets, std::uint64_t>> taken_before_;

@@ -211,6 +211,24 @@ TEST_CASE("S27 nothing is written behind a lock that the server has taken away, 
   }
 }
 
+TEST_CASE("S27 a WRITE that waits since before there was a lock is made again as it was") {
+  LockStateids m;
+  EngineClient& c = m.begin();
+  m.server.answer(OP_WRITE, NFS4ERR_DELAY);
+  auto writing = m.file->write(bytes(kText), 0, FILE_SYNC4);
+  c.start(writing);
+  REQUIRE(c.turn_until([&] { return m.server.count(OP_WRITE) == 1; }));
+  CHECK(m.lock(kOwner, 0, 10));
+  REQUIRE(m.server.count(OP_WRITE) == 1);
+  m.revoke_locks();
+  REQUIRE(c.turn_until([&] { return writing.done(); }));
+  CHECK(ok(writing.await_resume()));
+  CHECK(m.stateids() == "o");
+  CHECK(m.server.content("/f") == "NEW!text");
+  CHECK(LockStateids::write(c, m.file) == EIO);
+  CHECK(m.release(kOwner) == 0);
+}
+
 TEST_CASE("S27 of two locks the one that covers the bytes counts, and the loss of either is found") {
   LockStateids m;
   EngineClient& c = m.begin();
