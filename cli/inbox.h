@@ -6,28 +6,19 @@
 // Thread-safety: put() from any thread, everything else from the thread that reads.
 #pragma once
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <atomic>
-#include <cstdint>
 #include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "cli/event.h"
 
 namespace nfsrdma::cli {
 
 template <class T>
 class Inbox {
  public:
-  Inbox() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-  ~Inbox() {
-    if (event_ >= 0) ::close(event_);
-  }
-  Inbox(const Inbox&) = delete;
-  Inbox& operator=(const Inbox&) = delete;
-
   void put(T one) {
     bool wakes = false;
     {
@@ -36,14 +27,13 @@ class Inbox {
       // A reader that is inside a call of its own looks here before it waits again.
       wakes = items_.size() == 1 && reader_ != std::this_thread::get_id();
     }
-    if (wakes) signal();
+    if (!wakes) return;
+    event_.signal();
+    signalled_ = true;
   }
   /// Returns all that came since the last take(), in the order in which it came.
   std::vector<T> take() {
-    if (signalled_.exchange(false)) {
-      std::uint64_t count = 0;
-      [[maybe_unused]] const ssize_t drained = ::read(event_, &count, sizeof count);
-    }
+    if (signalled_.exchange(false)) event_.clear();
     const std::lock_guard lock(mutex_);
     reader_ = std::this_thread::get_id();
     return std::exchange(items_, {});
@@ -54,15 +44,10 @@ class Inbox {
   }
   /// Returns a descriptor that becomes readable when another thread puts something in. A negative value means that the
   /// process had no descriptor left, and that the reader has to look from time to time.
-  [[nodiscard]] int event_fd() const { return event_; }
+  [[nodiscard]] int event_fd() const { return event_.fd(); }
 
  private:
-  void signal() {
-    const std::uint64_t one = 1;
-    if (event_ >= 0 && ::write(event_, &one, sizeof one) == sizeof one) signalled_ = true;
-  }
-
-  const int event_;
+  Event event_;
   std::atomic<bool> signalled_ = false;  // after event_ became readable, so that a take() drains it
   std::mutex mutex_;                     // of all that follows
   std::vector<T> items_;

@@ -1,7 +1,6 @@
 // See ring.h.
 #include "cli/ring.h"
 
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -106,8 +105,8 @@ bool Ring::provide(std::uint64_t number) {
 
 LocalStage::LocalStage(Ring& ring, LocalEnd& end) : ring_(ring), end_(end) {
   if (end.immediate()) return;
-  event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (event_ < 0) {
+  event_.emplace();
+  if (event_->fd() < 0) {
     error_ = errno;
     return;
   }
@@ -132,7 +131,6 @@ LocalStage::~LocalStage() {
     lock.unlock();
     thread_.join();
   }
-  if (event_ >= 0) ::close(event_);
 }
 
 void LocalStage::allow(std::uint64_t limit) {
@@ -148,8 +146,7 @@ void LocalStage::allow(std::uint64_t limit) {
 }
 
 void LocalStage::clear_event() {
-  std::uint64_t count = 0;
-  [[maybe_unused]] const ssize_t drained = event_ < 0 ? 0 : ::read(event_, &count, sizeof count);
+  if (event_) event_->clear();
 }
 
 void LocalStage::run_one() {
@@ -169,8 +166,7 @@ void LocalStage::thread_main() {
     if (stop_) break;
     lock.unlock();
     run_one();
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t count = ::write(event_, &one, sizeof one);
+    event_->signal();
     lock.lock();
   }
   ended_ = true;

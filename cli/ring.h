@@ -19,10 +19,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
 
+#include "cli/event.h"
 #include "nfsrdma/result.h"
 
 namespace nfsrdma::cli {
@@ -86,7 +88,7 @@ class LocalStage {
   /// Returns the errno that ended the local stage at chunk passed(), or 0.
   [[nodiscard]] int error() const { return error_.load(std::memory_order_acquire); }
   /// Becomes readable after progress. Call clear_event() before passed().
-  [[nodiscard]] int event_fd() const { return event_; }
+  [[nodiscard]] int event_fd() const { return event_ ? event_->fd() : -1; }
   void clear_event();
 
  private:
@@ -95,7 +97,7 @@ class LocalStage {
 
   Ring& ring_;
   LocalEnd& end_;
-  int event_ = -1;
+  std::optional<Event> event_;  // not for an end that is immediate()
   std::atomic<std::uint64_t> passed_ = 0;
   std::atomic<int> error_ = 0;
   StopFlag stop_ = false;

@@ -1,0 +1,38 @@
+// A descriptor by which one thread wakes another that waits in poll(2).
+//
+// Thread-safety: signal() from any thread, clear() from the thread that waits.
+#pragma once
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+namespace nfsrdma::cli {
+
+class Event {
+ public:
+  /// On failure fd() is negative, and errno says why.
+  Event() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  ~Event() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  [[nodiscard]] int fd() const { return fd_; }
+  /// Makes the descriptor readable until clear().
+  void signal() const {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t count = ::write(fd_, &one, sizeof one);
+  }
+  void clear() const {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const ssize_t drained = ::read(fd_, &count, sizeof count);
+  }
+
+ private:
+  const int fd_;
+};
+
+}  // namespace nfsrdma::cli
