@@ -422,15 +422,11 @@ bool FileSystem::Writing::is_stable() const {
 async::Task<std::size_t> FileSystem::cropped(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
                                              std::size_t size) {
   const Inode& inode = file->inode();
-  const bool is_known =
-      inode.attributes.is_current() && !inode.attributes.resized_since(inode.attributes.newest()->as_of);
-  std::uint64_t end = inode.end();
-  if (is_known && offset + size <= end) co_return size;
+  if (inode.attributes.is_current() && offset + size <= inode.end()) co_return size;
   // The server is asked, because the file may have been enlarged since the end was learned.
-  const auto asked = co_await writes_.ask_end(file);
-  if (!asked) co_return size;  // the write meets the same error
-  end = *asked;
-  co_return static_cast<std::size_t>(std::min<std::uint64_t>(size, end - std::min(end, offset)));
+  const auto end = co_await writes_.ask_end(file);
+  if (!end) co_return size;  // the write meets the same error
+  co_return static_cast<std::size_t>(std::min<std::uint64_t>(size, *end - std::min(*end, offset)));
 }
 
 async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
@@ -483,10 +479,10 @@ async::Task<void> run_correction(std::shared_ptr<Correction> correction, std::sh
 /// Corrects what the kernel has cached of an append that it put in the wrong place: it is notified of the new
 /// size, and drops its pages. The kernel waits for the answer to this write. If the last page of the write
 /// was not cached whole, the kernel keeps that page locked until then, and neither notification can end
-/// before. So their ends are awaited here only for kDropFor, for the sake of mappings; programs that call
-/// read(2) wait in attributes(). The beginning of the drop is always awaited: if the file is shorter than the
-/// kernel believes, only the answer to its next GETATTR corrects that, and the kernel ignores an answer to a
-/// GETATTR that it sent before the drop began.
+/// before. So their ends are awaited here only for kDropFor each, for the sake of mappings; programs that call
+/// read(2) wait in attributes(). As soon as the drop begins, the kernel ignores answers to GETATTRs that it had
+/// sent before. If the file is shorter than the kernel believes, only the answer to its next GETATTR corrects
+/// that.
 async::Task<void> FileSystem::correct_pages(std::shared_ptr<OpenHandle> file, std::uint64_t end,
                                             std::byte last) {
   const auto correction = std::make_shared<Correction>(loop());
