@@ -24,11 +24,6 @@ bool is_dash(const std::string& operand) {
   return operand == "-";
 }
 
-struct RemoteSource {
-  std::unique_ptr<File> file;
-  Attributes attributes;
-};
-
 Result<RemoteSource> open_remote(const Remote& remote) {
   Result<std::unique_ptr<File>> file = remote.client->open(remote.path, OpenMode::read);
   if (!file) return file.error();
@@ -59,8 +54,7 @@ Status copy_to_stdout(Call& call, const Remote& remote, Progress& progress) {
   if (!call.out.flush()) return {};
   Result<RemoteSource> source = open_remote(remote);
   if (!source) return source.error();
-  Result<Download> download =
-      make_download(*remote.client, std::move(source->file), source->attributes, Download::Holes::read);
+  Result<Download> download = make_download(*remote.client, *std::move(source), Download::Holes::read);
   if (!download) return download.error();
   StreamSink sink(STDOUT_FILENO);
   const Result<std::uint64_t> size = download->run(sink, stdout_name, shown_by(progress));
@@ -102,8 +96,7 @@ Result<std::uint64_t> get_to_stream(const Remote& remote, RemoteSource source, c
                                     Progress& progress) {
   const Descriptor fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
   if (fd.get() < 0) return interrupt::raised() ? interrupted() : local_error(errno, "open", path);
-  Result<Download> download =
-      make_download(*remote.client, std::move(source.file), source.attributes, Download::Holes::read);
+  Result<Download> download = make_download(*remote.client, std::move(source), Download::Holes::read);
   if (!download) return download.error();
   StreamSink sink(fd.get());
   return download->run(sink, path, shown_by(progress));
@@ -113,9 +106,9 @@ Result<std::uint64_t> get_to_file(const Remote& remote, RemoteSource source, con
                                   bool preserve, Progress& progress) {
   Result<TemporaryFile> file = TemporaryFile::create(to.path);
   if (!file) return file.error();
-  const Attributes& attributes = source.attributes;
+  const Attributes attributes = source.attributes;
   const Download::Holes holes = preserve ? find_holes(attributes) : Download::Holes::read;
-  Result<Download> download = make_download(*remote.client, std::move(source.file), attributes, holes);
+  Result<Download> download = make_download(*remote.client, std::move(source), holes);
   if (!download) return download.error();
   FileSink sink(file->fd());
   const Result<std::uint64_t> size = download->run(sink, to.path, shown_by(progress));

@@ -189,7 +189,7 @@ class Summer {
     if (attributes.type == FileType::directory) {
       crowd_.add([this, remote] { directory(remote); });
     } else if (attributes.type == FileType::regular) {
-      crowd_.add([this, remote] { one(remote); });
+      crowd_.add([this, remote, attributes] { one(remote, attributes); });
     } else if (attributes.type != FileType::symlink) {
       tree_.failed(Error(ErrorKind::local, EOPNOTSUPP, "sum", remote.text(),
                          "is a device, a FIFO or a socket, which is left out"));
@@ -230,7 +230,7 @@ class Summer {
       if (!results[i]) {
         tree_.failed(results[i].error());
       } else if (!results[i]->eof) {
-        one(file);  // it has grown
+        one(file, files[i].attributes);  // it has grown
       } else {
         Sha256 sum;
         sum.add(rooms[i].first(results[i]->count));
@@ -238,13 +238,11 @@ class Summer {
       }
     }
   }
-  void one(const Remote& remote) {
+  void one(const Remote& remote, const Attributes& attributes) {
     if (!tree_.going()) return;
     auto file = remote.client->open(remote.path, OpenMode::read);
     if (!file) return tree_.failed(file.error());
-    const auto attributes = (*file)->attributes();
-    if (!attributes) return tree_.failed(attributes.error());
-    auto download = make_download(*remote.client, *std::move(file), *attributes, Download::Holes::read);
+    auto download = make_download(*remote.client, {*std::move(file), attributes}, Download::Holes::read);
     if (!download) return tree_.failed(download.error());
     SumSink sink;
     const auto size = download->run(sink, remote.text(), tree_.progress_of_one());

@@ -208,13 +208,13 @@ Download::Holes find_holes(const Attributes& attributes) {
   return is_sparse ? Download::Holes::reported_or_sought : Download::Holes::sought;
 }
 
-Result<Download> make_download(Client& client, std::unique_ptr<File> file, const Attributes& attributes,
-                               Download::Holes holes) {
+Result<Download> make_download(Client& client, RemoteSource source, Download::Holes holes) {
   const Info info = client.info();
-  const Depth depth = choose_depth(info.rsize, slots_of(info), attributes.size);
+  const std::uint64_t size = source.attributes.size;
+  const Depth depth = choose_depth(info.rsize, slots_of(info), size);
   Result<Ring> ring = Ring::create(depth.places, depth.places, info.rsize);
   if (!ring) return ring.error();
-  return Download(client, std::move(file), *std::move(ring), depth.requests, attributes.size, holes);
+  return Download(client, std::move(source.file), *std::move(ring), depth.requests, size, holes);
 }
 
 Upload::Upload(Client& client, std::unique_ptr<File> file, Ring ring, std::size_t most_requests)

@@ -32,6 +32,12 @@ Depth choose_depth(std::size_t size, std::size_t slots, std::optional<std::uint6
 /// Called with the number of bytes that a transfer has moved so far.
 using Moved = std::function<void(std::uint64_t)>;
 
+/// A file of the server that is open to be read.
+struct RemoteSource {
+  std::unique_ptr<File> file;
+  Attributes attributes;
+};
+
 /// Copies a file of the server to a local end, in the file's order.
 class Download {
  public:
@@ -99,8 +105,7 @@ class Download {
 /// Returns how to find the holes of a file with these attributes if the copy is to keep them.
 Download::Holes find_holes(const Attributes& attributes);
 /// Makes a Download of the file, with as many buffers and requests as suit its size and the session.
-Result<Download> make_download(Client& client, std::unique_ptr<File> file, const Attributes& attributes,
-                               Download::Holes holes);
+Result<Download> make_download(Client& client, RemoteSource source, Download::Holes holes);
 
 /// Copies a local end to a file of the server.
 class Upload {

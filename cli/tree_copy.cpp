@@ -32,13 +32,9 @@ class RemoteSink final : public LocalEnd {
   std::optional<Error> error_;
 };
 
-/// Copies from `offset` on by reading and writing.
-Status pump(Tree& tree, const Remote& from, File& target, std::uint64_t offset) {
-  auto source = from.client->open(from.path, OpenMode::read);
-  if (!source) return source.error();
-  const auto attributes = (*source)->attributes();
-  if (!attributes) return attributes.error();
-  auto download = make_download(*from.client, *std::move(source), *attributes, Download::Holes::read);
+/// Copies from `offset` on by reading and writing. `from` is where the source was opened.
+Status pump(Tree& tree, const Remote& from, RemoteSource source, File& target, std::uint64_t offset) {
+  auto download = make_download(*from.client, std::move(source), Download::Holes::read);
   if (!download) return download.error();
   download->begin_at(offset);
   RemoteSink sink(target);
@@ -54,11 +50,11 @@ bool is_declined(const Error& error) {
   return code == EOPNOTSUPP || (error.kind() == ErrorKind::server && (code == EXDEV || code == EPERM));
 }
 
-Status copy_data(Tree& tree, const Remote& from, File& source, File& target) {
+Status copy_data(Tree& tree, const Remote& from, RemoteSource source, File& target) {
   constexpr std::uint64_t step = 64U << 20;  // so that progress shows
   for (std::uint64_t offset = 0; tree.going();) {
-    const auto copied = target.copy_from(source, offset, offset, step);
-    if (!copied && is_declined(copied.error())) return pump(tree, from, target, offset);
+    const auto copied = target.copy_from(*source.file, offset, offset, step);
+    if (!copied && is_declined(copied.error())) return pump(tree, from, std::move(source), target, offset);
     if (!copied) return copied.error();
     if (*copied == 0) return {};
     offset += *copied;
@@ -212,7 +208,8 @@ Status copy_file(Tree& tree, const Remote& from, const Remote& to, const Attribu
       return Error(ErrorKind::usage, EINVAL, "cp", to.text(), "is the file that is to be copied");
   }
   const auto fill = [&](std::unique_ptr<File> target) -> Result<std::unique_ptr<File>> {
-    if (Status copied = copy_data(tree, from, **source, *target); !copied) return copied.error();
+    if (Status copied = copy_data(tree, from, {*std::move(source), attributes}, *target); !copied)
+      return copied.error();
     return target;
   };
   Status done;

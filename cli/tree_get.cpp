@@ -118,7 +118,7 @@ Status TreeGet::download(const Remote& from, const LocalDirectory::Ref& to, cons
   auto source = from.client->open(from.path, OpenMode::read);
   if (!source) return source.error();
   const auto holes = exact_ ? find_holes(entry.attributes) : Download::Holes::read;
-  auto download = make_download(*from.client, *std::move(source), entry.attributes, holes);
+  auto download = make_download(*from.client, {*std::move(source), entry.attributes}, holes);
   if (!download) return download.error();
   FileSink sink(file.fd.get());
   const std::string path = to->path(entry.name);
