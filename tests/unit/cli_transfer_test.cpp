@@ -241,49 +241,6 @@ TEST_CASE("download: where nothing says how far a hole reaches, all is read, and
   }
 }
 
-// A callback may come on the thread of another transfer. Under ThreadSanitizer this shows that it touches no transfer's state.
-TEST_CASE("transfers: several at a time on one client, each on a thread of its own, bring what is theirs") {
-  constexpr std::size_t kTransfers = 4;
-  Mounted m;
-  std::vector<std::string> texts;
-  for (std::size_t i = 0; i < kTransfers; ++i) {
-    texts.push_back(pattern(50 * kChunk + i, static_cast<unsigned>(i)));
-    m.server.add_file("/from" + std::to_string(i), texts[i]);
-  }
-  m.connect("rsize=16K,wsize=16K");
-  std::vector<std::string> got(kTransfers), failures(kTransfers);
-  const auto transfer = [&](std::size_t i) -> Status {
-    auto from = m.client->open("/from" + std::to_string(i), OpenMode::read);
-    if (!from) return from.error();
-    TextSink sink(texts[i].size());
-    Download download(*m.client, *std::move(from), ring_of(6, 6, kChunk), 4, texts[i].size(),
-                      Download::Holes::read);
-    auto size = download.run(sink, "sink", [](std::uint64_t) {});
-    if (!size) return size.error();
-    got[i] = sink.text;
-    auto to = m.client->open("/to" + std::to_string(i), OpenMode::write, {.create = true});
-    if (!to) return to.error();
-    TextSource source(texts[i]);
-    Upload upload(*m.client, *std::move(to), ring_of(6, 8, kChunk), 4);
-    size = upload.run(source, "source", [](std::uint64_t) {});
-    if (!size) return size.error();
-    return upload.file().sync();
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < kTransfers; ++i) {
-      threads.emplace_back([&, i] {
-        if (const Status done = transfer(i); !done) failures[i] = done.error().text();
-      });
-    }
-  }
-  for (std::size_t i = 0; i < kTransfers; ++i) {
-    CHECK(failures[i].empty());
-    CHECK((got[i] == texts[i]));
-    CHECK((m.server.stable_content("/to" + std::to_string(i)) == texts[i]));
-  }
-}
-
 TEST_CASE("inbox: what another thread puts in makes it readable until it is taken") {
   Inbox<int> inbox;
   CHECK(inbox.take().empty());
