@@ -169,11 +169,11 @@ void Lanes::rebind_all(const rpc::Channel& bound) {
   empty_those_down();
 }
 
-Compound Lanes::bind_arguments() {
+Compound Lanes::bind_arguments(const sessionid4& session, bool backchannel) {
   Compound compound = calls_.begin_alone("BIND_CONN_TO_SESSION");
   BIND_CONN_TO_SESSION4args args;
-  args.bctsa_sessid = calls_.facts().session_id;
-  args.bctsa_dir = wants_backchannel() ? CDFC4_FORE_OR_BOTH : CDFC4_FORE;
+  args.bctsa_sessid = session;
+  args.bctsa_dir = backchannel ? CDFC4_FORE_OR_BOTH : CDFC4_FORE;
   args.bctsa_use_conn_in_rdma_mode = false;
   compound.add<op::BIND_CONN_TO_SESSION>(args);
   return compound;
@@ -190,7 +190,8 @@ async::Task<void> Lanes::bind(Lane& lane, bool again) {
     co_return;
   }
   const sessionid4 session = calls_.facts().session_id;
-  auto reply = co_await call_patiently(bind_arguments(), calls_.default_deadline(), &lane.channel);
+  auto reply = co_await call_patiently(bind_arguments(session, wants_backchannel()),
+                                       calls_.default_deadline(), &lane.channel);
   lane.binding = false;
   bind_ended_.notify_all();
   if (session != calls_.facts().session_id) {
@@ -278,7 +279,18 @@ async::Task<bool> Lanes::bind_again(const rpc::Channel& channel, async::Clock::d
   } else {
     co_await calls_.loop().sleep_for(pause);
   }
-  co_return !calls_.recovering() && (!lane.refused || usable() != 0);
+  co_return !lane.refused || usable() != 0;
+}
+
+async::Task<bool> Lanes::bind_to_earlier(const rpc::Channel& channel, sessionid4 session,
+                                         async::TimePoint deadline) {
+  Lane& lane = lane_of(channel);
+  if (!lane.usable()) co_return true;
+  auto reply = co_await call_patiently(bind_arguments(session, false), deadline, &lane.channel);
+  // Without an answer, the connection has ended. The request is sent again over the next one.
+  if (!reply || reply->take<op::BIND_CONN_TO_SESSION>()) co_return true;
+  const Retry retry = retry_of(reply->failed_status());
+  co_return passes(retry) || retry == Retry::with_new_session;
 }
 
 // ---- the backchannel ----

@@ -5,6 +5,8 @@
 // and bound to the session. The connection that CREATE_SESSION went over is bound by that. Every other one
 // has to be bound by BIND_CONN_TO_SESSION. This is done in the background whenever a connection comes up, and
 // when the session is replaced (rebind_all()). While no connection is usable, a call waits on the first.
+// A connection may belong to several sessions (2.10.3.1): a request that is left over from a session which was
+// replaced may need a connection bound to that session as well (bind_to_earlier()).
 //
 // Calls that need no session (EXCHANGE_ID, CREATE_SESSION, ...) may also go over a connection that is not
 // bound: after a restart of the server none is, and the first may be down (route_alone()).
@@ -83,9 +85,15 @@ class Lanes {
   /// session's (RFC 8881 2.10.3.1).
   void unbound(const rpc::Channel& channel) { lane_of(channel).bound = false; }
   /// Binds the connection, or waits `pause` for it to come back. Returns false if no connection can be used
-  /// for the session any more, or if a recovery is under way.
+  /// for the session any more. A recovery makes no difference, because the session that it replaces may still
+  /// work, and because it makes calls itself. If the session is gone, the next SEQUENCE says so.
   async::Task<bool> bind_again(const rpc::Channel& channel, async::Clock::duration pause,
                                async::TimePoint deadline);
+  /// Binds the connection to a session that was replaced and has requests under way. Does nothing if the
+  /// connection is not usable for the present session. Returns false if the server refuses for good, but not
+  /// if the earlier session is gone, which the next SEQUENCE says.
+  async::Task<bool> bind_to_earlier(const rpc::Channel& channel, sessionid4 session,
+                                    async::TimePoint deadline);
 
   [[nodiscard]] bool wants_backchannel() const { return callback_slots_ != 0; }
   /// Returns what the backchannel can take: what fits every connection that is up, both
@@ -139,7 +147,7 @@ class Lanes {
   void take_refusal(Lane& lane, bool again, const Error& error);
   async::Task<bool> prove(Lane& lane);
   void refuse(Lane& lane, const std::string& why);
-  Compound bind_arguments();
+  Compound bind_arguments(const sessionid4& session, bool backchannel);
   async::Task<Result<CompoundReply>> call_patiently(Compound compound, async::TimePoint deadline,
                                                     rpc::Channel* by, rpc::Channel** over = nullptr);
   void hold_all();

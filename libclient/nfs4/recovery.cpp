@@ -32,7 +32,7 @@ async::Task<void> Recovery::run(bool works) {
   if (works) (void)co_await around_.slots.drained(calls.loop().now() + kDrainFor);
   async::Backoff delay(100ms, 5s);
   for (;;) {
-    const auto done = co_await try_once(calls.loop().now() + around_.timeout);
+    const auto done = co_await try_once(calls.loop().now() + around_.timeout, works);
     if (done) break;
     last_error_ = done.error();
     co_await calls.loop().sleep_for(delay.take());
@@ -46,31 +46,36 @@ async::Task<void> Recovery::run(bool works) {
   if (around_.slots.table().is_spent()) start(kSpent, true);
 }
 
-void Recovery::start_destroying(sessionid4 old, async::TimePoint deadline) {
+void Recovery::start_destroying(sessionid4 old, bool works) {
   ++destroying_;
-  around_.calls.beside().spawn(destroy(old, deadline));
+  around_.calls.beside().spawn(destroy(old, works));
 }
 
-async::Task<void> Recovery::destroy(sessionid4 old, async::TimePoint deadline) {
-  co_await around_.handshake.destroy_old_session(old, deadline);
+async::Task<void> Recovery::destroy(sessionid4 old, bool works) {
+  async::Loop& loop = around_.calls.loop();
+  if (works) (void)co_await around_.slots.left_over_ended(loop.now() + around_.timeout);
+  co_await around_.handshake.destroy_old_session(old, loop.now() + around_.timeout);
   --destroying_;
   ended_.notify_all();
 }
 
-async::Task<Status> Recovery::try_once(async::TimePoint deadline) {
+async::Task<Status> Recovery::try_once(async::TimePoint deadline, bool works) {
   Handshake& handshake = around_.handshake;
   nfsstat4 status = NFS4_OK;
   const sessionid4 old = handshake.facts().session_id;
   if (handshake.keeps_client()) {
     auto done = co_await handshake.create_session(deadline, status);
-    if (done) start_destroying(old, deadline);
+    if (done) start_destroying(old, works);
     if (done || status == NFS4_OK) co_return done;  // without an answer nothing is known
   }
   const clientid4 old_client = handshake.facts().client_id;
+  const std::uint64_t old_epoch = handshake.facts().epoch;
   handshake.start_over_if_hopeless();
   if (auto done = co_await handshake.exchange_id(deadline); !done) co_return done;
   if (auto done = co_await handshake.create_session(deadline, status); !done) co_return done;
-  if (handshake.facts().client_id == old_client) start_destroying(old, deadline);
+  // Requests from before a restart must not bring state behind the reclaim.
+  const bool lives_on = works && handshake.facts().epoch == old_epoch;
+  if (handshake.facts().client_id == old_client) start_destroying(old, lives_on);
   if (auto done = co_await around_.state.open_recovery.reclaim_all(deadline); !done) co_return done;
   if (auto done = co_await handshake.reclaim_complete(deadline); !done) co_return done;
   // The server program may be another one now, with another configuration. If it does not answer this, the

@@ -2,13 +2,16 @@
 // waits for.
 //
 //     the session still works (its slots are used up, or its backchannel cannot be mended):
-//       calls under way end → CREATE_SESSION
+//       calls under way end, for at most 10 s → CREATE_SESSION
 //     the session is gone, and the client id is not:   CREATE_SESSION
 //     the client id is gone, or the server wants a reclaim:
 //       EXCHANGE_ID → CREATE_SESSION → every registered open and its locks → RECLAIM_COMPLETE → limits
 //
-// An old session that the server may still have is destroyed in the background. While the server executes a
-// request of it, DESTROY_SESSION is answered with DELAY (18.37.3). Once DESTROY_SESSION has succeeded, no
+// An old session that the server may still have is destroyed in the background. If the old session still
+// worked, its requests under way go on in it meanwhile, over connections that are bound to both sessions, and
+// DESTROY_SESSION is sent only when they have ended: the server's reply cache is lost with the session, and with
+// it the answers to requests that must not be executed twice (2.10.6). While the server executes a request of
+// the old session, DESTROY_SESSION is answered with DELAY (18.37.3). Once DESTROY_SESSION has succeeded, no
 // request of that session can be executed any more. Only then is a request that the server may still have
 // been executing made again, or does its caller look for its effect (old_ended()). Other calls do not wait,
 // because a request may hang in the old session for long.
@@ -50,9 +53,10 @@ class Recovery {
   async::Task<bool> ended(async::TimePoint deadline) {
     return async::until(ended_, deadline, [this] { return !under_way_; });
   }
-  /// Waits until no recovery is under way and every session that was lost before has been destroyed. Returns
-  /// false if the deadline came first. A DESTROY_SESSION is given up after the timeout of one try, so that a
-  /// request which hangs in the server for good does not stop others for ever.
+  /// Waits until no recovery is under way and every session that was replaced before has been destroyed.
+  /// Returns false if the deadline came first. So that a request which hangs in the server for good does not
+  /// stop others for ever, requests in an old session are waited for no longer than the timeout of one try, and
+  /// DESTROY_SESSION is given up after as long again.
   async::Task<bool> old_ended(async::TimePoint deadline) {
     return async::until(ended_, deadline, [this] { return !under_way_ && destroying_ == 0; });
   }
@@ -61,9 +65,9 @@ class Recovery {
 
  private:
   async::Task<void> run(bool works);
-  async::Task<Status> try_once(async::TimePoint deadline);
-  void start_destroying(sessionid4 old, async::TimePoint deadline);
-  async::Task<void> destroy(sessionid4 old, async::TimePoint deadline);
+  async::Task<Status> try_once(async::TimePoint deadline, bool works);
+  void start_destroying(sessionid4 old, bool works);
+  async::Task<void> destroy(sessionid4 old, bool works);
 
   const Around around_;
   bool under_way_ = false;

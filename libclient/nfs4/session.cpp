@@ -109,9 +109,14 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
     bool in_time = true;
     if (ended && attempt.in_doubt && compound.has_effect()) in_time = co_await recovery_.old_ended(deadline);
     if (attempt.verdict != Verdict::answered && in_doubt && !compound.repeatable()) {
-      const Error why =
-          unknown_outcome(compound, reply ? status_error(reply->status(), compound.what(), channel_.server())
-                                          : reply.error());
+      Error last = reply ? status_error(reply->status(), compound.what(), channel_.server()) : reply.error();
+      // The server's last word may have been about the connection or the slot. Now the session has been replaced
+      // and destroyed, which BADSESSION says: the request is not executed any more, so its caller may look at
+      // the names (outcome.cpp).
+      const bool replaced = attempt.replaced || (attempt.verdict == Verdict::recover && recovers);
+      if (replaced && in_time && !is_lost_session(static_cast<nfsstat4>(last.status())))
+        last = status_error(NFS4ERR_BADSESSION, compound.what(), channel_.server());
+      const Error why = unknown_outcome(compound, last);
       channel_.give_back(compound.take_message());
       co_return why;
     }
@@ -288,25 +293,33 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
 async::Task<bool> Session::goes_on(Request& request, nfsstat4 status, const rpc::Channel& channel) {
   SlotTable::Use& use = request.use;
   Attempt& attempt = request.attempt;
-  const bool current = use.current();
+  bool current = use.current();
   switch (judge_sequence(status)) {
     case Refused::wait:
       if (loop().now() + request.pause.next() >= request.deadline) break;
       co_await loop().sleep_for(request.pause.take());
       co_return true;
     case Refused::bind: {
-      lanes_.unbound(channel);
-      bool bound = current && loop().now() + request.pause.next() < request.deadline;
+      if (current) lanes_.unbound(channel);
+      bool bound = loop().now() + request.pause.next() < request.deadline;
       // A server that keeps refusing although it has bound the connection must not be asked again without a
       // pause.
       if (bound && ++request.binds > kQuickTries) co_await loop().sleep_for(request.pause.next());
       if (bound) bound = co_await lanes_.bind_again(channel, request.pause.take(), request.deadline);
+      current = use.current();  // the session may have been replaced meanwhile
+      // A session that was replaced although it worked still has the answer in its reply cache if the request
+      // was executed. The session is not destroyed before the request has ended (recovery.h).
+      const bool replaced = bound && !current;
+      if (replaced) {
+        const sessionid4 session = request.sequence.sa_sessionid;
+        bound = co_await lanes_.bind_to_earlier(channel, session, request.deadline);
+      }
       if (bound) co_return true;
       attempt.verdict = Verdict::recover;
       break;
     }
     case Refused::lower_high:
-      if (!request.high_lowered && current) {
+      if (!request.high_lowered) {
         request.high_lowered = true;
         request.sequence.sa_highest_slotid = request.sequence.sa_slotid;
         request.compound.set_sequence(request.sequence);
@@ -315,7 +328,7 @@ async::Task<bool> Session::goes_on(Request& request, nfsstat4 status, const rpc:
       attempt.verdict = Verdict::recover;
       break;
     case Refused::uncached:
-      if (request.sequence.sa_cachethis && current && !attempt.in_doubt) {
+      if (request.sequence.sa_cachethis && !attempt.in_doubt) {
         attempt.asks_caching = request.sequence.sa_cachethis = false;
         request.compound.set_sequence(request.sequence);
         co_return true;
@@ -339,8 +352,9 @@ async::Task<bool> Session::goes_on(Request& request, nfsstat4 status, const rpc:
   }
   if (!attempt.in_doubt) use.unsent();
   if (attempt.verdict != Verdict::recover) co_return false;
-  // The session that the request was sent on has been replaced meanwhile.
-  if (!current && !recovering())
+  // The session that the request was sent in has been replaced meanwhile.
+  attempt.replaced = !current && !recovering();
+  if (attempt.replaced)
     attempt.verdict = Verdict::again;
   else if (request.for_recovery)
     attempt.verdict = Verdict::failed;
@@ -352,7 +366,9 @@ void Session::take_sequence(const SEQUENCE4resok& ok, bool current, const Lease:
                             bool for_recovery) {
   lease_.renewed(sent);
   if (current) slots_.set_target(async::buggify(loop()) ? 0 : ok.sr_target_highest_slotid);
-  if (!for_recovery) heed_flags(ok.sr_status_flags);
+  // An answer of an earlier session may come from its reply cache, so its flags may be old. The present
+  // session says what still holds.
+  if (current && !for_recovery) heed_flags(ok.sr_status_flags);
   if (async::buggify(loop(), 1)) start_recovery("a whim", true);
 }
 

@@ -13,7 +13,8 @@
 // server executed the request. A request that does no harm the second time is then made again. A request that
 // may do harm (Compound::repeatable() is false) ends with ErrorKind::unknown_outcome, and its caller looks at
 // the names (outcome.cpp). Both happen only when the server has destroyed the lost session, because until
-// then it may still be executing the request (recovery.h).
+// then it may still be executing the request (recovery.h). A session that is replaced although it works is not
+// lost to the requests under way in it: they go on in their slots until the server answers them.
 //
 // The session is the call loop. Its other tasks are done by its parts, which it owns and gives out. The parts
 // make their calls through it, as a Calls, and know nothing else of it:
@@ -104,6 +105,8 @@ class Session final : public LeaseHolder {
     Verdict verdict = Verdict::failed;
     /// The server may have executed the request in a slot that cannot be used any more.
     bool in_doubt = false;
+    /// The session that the request was sent in has been replaced by another one.
+    bool replaced = false;
     /// Whether the server is asked to cache the Reply if the request is not idempotent. The first try gets
     /// true; a try sets it to false if the server cannot cache the Reply.
     bool asks_caching = true;

@@ -8,13 +8,13 @@ SlotQueue::SlotQueue(async::Loop& loop, engine::ServerCounters& counters)
     wake_first();
     if (idle_.awaited()) idle_.notify_all();
   };
-  table_.on_retired = [this] {
+  table_.on_retired = table_.on_left_over_ended = [this] {
     if (idle_.awaited()) idle_.notify_all();
   };
 }
 
 SlotQueue::~SlotQueue() {
-  table_.on_free = table_.on_retired = table_.on_spent = nullptr;
+  table_.on_free = table_.on_retired = table_.on_left_over_ended = table_.on_spent = nullptr;
 }
 
 std::optional<SlotTable::Use> SlotQueue::take_now() {
@@ -56,6 +56,10 @@ void SlotQueue::set_target(std::uint32_t highest) {
 
 async::Task<bool> SlotQueue::drained(async::TimePoint deadline) {
   return async::until(idle_, deadline, [this] { return table_.busy() == 0; });
+}
+
+async::Task<bool> SlotQueue::left_over_ended(async::TimePoint deadline) {
+  return async::until(idle_, deadline, [this] { return table_.left_over() == 0; });
 }
 
 }  // namespace nfsrdma::nfs4

@@ -36,8 +36,10 @@ class SlotQueue {
   void reset(std::uint32_t count);
   /// Sets the highest slot that the server wishes to be used, as a SEQUENCE result says.
   void set_target(std::uint32_t highest);
-  /// Waits until no request is under way. Returns false if the deadline came first.
+  /// Waits until no request of the present session is under way. Returns false if the deadline came first.
   async::Task<bool> drained(async::TimePoint deadline);
+  /// Waits until no request of an earlier session is under way. Returns false if the deadline came first.
+  async::Task<bool> left_over_ended(async::TimePoint deadline);
   [[nodiscard]] SlotTable& table() { return table_; }
   [[nodiscard]] const SlotTable& table() const { return table_; }
 
@@ -48,7 +50,7 @@ class SlotQueue {
   engine::ServerCounters& counters_;
   SlotTable table_;
   async::Line line_;
-  async::Event idle_;  // signalled when no request is under way
+  async::Event idle_;  // notified when a request has ended
 };
 
 }  // namespace nfsrdma::nfs4

@@ -6,6 +6,7 @@
 namespace nfsrdma::nfs4 {
 
 void SlotTable::reset(std::uint32_t count) {
+  left_over_ += busy();
   slots_.assign(count, Slot{});
   free_.assign((count + kWord - 1) / kWord, 0);
   for (std::uint32_t i = 0; i < count; ++i) note_free(i, true);
@@ -61,7 +62,11 @@ void SlotTable::give_back(std::uint32_t slot) {
 void SlotTable::Use::end(End how) {
   if (table_ == nullptr) return;
   SlotTable& table = *std::exchange(table_, nullptr);
-  if (generation_ != table.generation_) return;
+  if (generation_ != table.generation_) {
+    --table.left_over_;
+    if (table.on_left_over_ended) table.on_left_over_ended();
+    return;
+  }
   Slot& slot = table.slots_[slot_];
   if (how == End::answered) ++slot.sequence;
   if (how == End::retired) {

@@ -24,7 +24,7 @@ namespace nfsrdma::nfs4 {
 
 class SlotTable {
  public:
-  /// Begins a new session with `count` slots. A Use of an earlier session has no effect any more.
+  /// Begins a new session with `count` slots. A Use of an earlier session changes no slot any more.
   void reset(std::uint32_t count);
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(slots_.size()); }
 
@@ -67,6 +67,8 @@ class SlotTable {
   [[nodiscard]] bool has_free() const { return find_free().has_value(); }
   [[nodiscard]] std::uint32_t busy() const;
   [[nodiscard]] std::uint32_t retired() const { return retired_; }
+  /// Returns the number of Uses of earlier sessions that have not ended.
+  [[nodiscard]] std::uint32_t left_over() const { return left_over_; }
   /// Whether so many of the usable slots are retired that the session should be replaced.
   [[nodiscard]] bool is_spent() const;
 
@@ -92,6 +94,8 @@ class SlotTable {
   /// Called when a Use has ended: its slot is free again (on_free), or was retired (on_retired). Neither is
   /// called by reset(), which frees all slots at once; the caller of reset() acts on that itself.
   std::function<void()> on_free, on_retired;
+  /// Called when a Use of an earlier session has ended.
+  std::function<void()> on_left_over_ended;
   /// Called when is_spent() holds after a change that may have caused it.
   std::function<void()> on_spent;
 
@@ -121,6 +125,7 @@ class SlotTable {
   std::uint32_t target_ = ~0U;
   std::uint32_t end_ = ~0U;
   std::uint32_t retired_ = 0;
+  std::uint32_t left_over_ = 0;
 };
 
 }  // namespace nfsrdma::nfs4

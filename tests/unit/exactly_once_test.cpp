@@ -83,11 +83,16 @@ TEST_CASE("S2 slots: a use of the session before does nothing to the next") {
   SlotTable table;
   table.reset(1);
   auto old = table.take();
+  unsigned ended = 0;
+  table.on_left_over_ended = [&] { ++ended; };
   table.reset(1);
   CHECK_FALSE(old->current());
+  CHECK(table.left_over() == 1);
   auto now = table.take();
   REQUIRE(now);
   old->answered();
+  CHECK(table.left_over() == 0);
+  CHECK(ended == 1);
   CHECK_FALSE(table.take());
   CHECK(now->sequence() == 1);
   CHECK(table.highest_busy() == 0);
@@ -409,7 +414,91 @@ TEST_CASE("S8 a connection that is not bound is bound, and the request is sent a
   CHECK(m.server.succeeded(OP_CREATE) == 1);
 }
 
+// ---- a session that works is replaced while the request is under way ----
+
+namespace {
+
+/// A REMOVE that the server has executed, whose answer the server keeps. The client replaces the session meanwhile,
+/// because the server asks for that (SEQ4_STATUS_BACKCHANNEL_FAULT). The server associates no connection by itself.
+struct ReplacedWhileExecuted {
+  Scene m;
+  EngineClient& c;
+  std::optional<async::Task<Result<CompoundReply>>> removal;
+
+  ReplacedWhileExecuted() : c(m.client.emplace(m.server, "engine", options())) {
+    m.server.add_file("/f", "text");
+    m.server.on_server([](Responder& responder) { responder.state.habits.associates_connections = false; });
+    m.server.hold(OP_REMOVE);
+    Compound compound = c.session.begin_on(c.root, "REMOVE");
+    compound.add<op::REMOVE>({{"f"}});
+    removal.emplace(c.session.call(std::move(compound), c.loop.now() + 1min));
+    c.start(*removal);
+    REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+    m.server.set_sequence_flags(SEQ4_STATUS_BACKCHANNEL_FAULT, 1);
+    CHECK(ok(c.run(c.engine.attributes(nullptr, c.root))));
+    m.server.clear_calls();
+  }
+  static SessionOptions options() {
+    SessionOptions out;
+    out.timeout = 20s;
+    return out;
+  }
+  /// The connection ends, and the REMOVE comes over the next one, where it can be answered.
+  void lose_connection() {
+    m.server.hold(OP_NVERIFY);  // which nobody sends
+    m.server.drop_connections();
+    REQUIRE(c.turn_until([&] { return removal->done(); }, 5s));
+    const auto reply = removal->await_resume();
+    REQUIRE(ok(reply));
+    CHECK(reply->status() == NFS4_OK);
+    const auto calls = calls_with(m.server, OP_REMOVE);
+    REQUIRE(calls.size() >= 2);
+    CHECK(same_place(calls.front(), calls.back()));
+    CHECK_FALSE(m.server.content("/f"));
+    CHECK(c.turn_until([&] { return m.server.succeeded(OP_DESTROY_SESSION) == 1; }));
+    CHECK(m.server.succeeded(OP_CREATE_SESSION) == 1);
+    CHECK(m.server.sessions() == 1);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("S2 S8 a session that is about to be replaced takes the connections that its requests need") {
+  ReplacedWhileExecuted s;
+  s.c.turn_for(1s);
+  CHECK(s.m.server.count(OP_CREATE_SESSION) == 0);  // waits for the REMOVE
+  // As if the REMOVE had come before the connection was bound.
+  s.m.server.answer(OP_SEQUENCE, NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
+  s.lose_connection();
+}
+
+TEST_CASE("S2 S8 a session that was replaced although it worked stays until it has given its last answer") {
+  ReplacedWhileExecuted s;
+  s.c.turn_for(11s);
+  // Other calls have waited for long enough and go on in the next session.
+  CHECK(s.m.server.succeeded(OP_CREATE_SESSION) == 1);
+  CHECK(s.m.server.count(OP_DESTROY_SESSION) == 0);
+  CHECK(ok(s.c.run(s.c.engine.attributes(nullptr, s.c.root))));
+  s.lose_connection();
+}
+
 // ---- the session is lost while the request is under way ----
+
+TEST_CASE(
+    "S8 S10 a session that takes no connection any more is replaced, and the names tell what was done in "
+    "it") {
+  Scene m;
+  EngineClient& c = m.connect();
+  m.server.clear_calls();
+  m.server.drop_after(OP_CREATE);
+  m.server.answer(OP_SEQUENCE, NFS4ERR_CONN_NOT_BOUND_TO_SESSION, 1, 1);
+  m.server.answer(OP_BIND_CONN_TO_SESSION, NFS4ERR_INVAL, 2);
+  CHECK(ok(c.run(c.engine.make_directory(nullptr, c.root, "a", 0755))));
+  CHECK(m.server.succeeded(OP_CREATE) == 1);
+  CHECK(m.server.succeeded(OP_CREATE_SESSION) == 1);
+  CHECK(m.server.succeeded(OP_DESTROY_SESSION) == 1);
+  CHECK(m.server.count(OP_LOOKUP) == 1);
+}
 
 namespace {
 

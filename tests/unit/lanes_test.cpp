@@ -678,7 +678,7 @@ TEST_CASE("lanes: without any connection that can be had for it a session is of 
   CHECK_FALSE(again.await_resume());
 }
 
-TEST_CASE("lanes: a connection that is down is waited for, and a recovery is not") {
+TEST_CASE("lanes: a connection that is down is waited for, during a recovery, too") {
   Laned m;
   auto again = m.lanes.bind_again(m.first, 10ms, m.deadline());
   m.calls.start(again);
@@ -692,7 +692,64 @@ TEST_CASE("lanes: a connection that is down is waited for, and a recovery is not
   m.calls.start(during);
   m.calls.pass(11ms);
   REQUIRE(during.done());
-  CHECK_FALSE(during.await_resume());
+  CHECK(during.await_resume());
+}
+
+TEST_CASE("lanes: a recovery does not keep a connection from being bound to the session that it replaces") {
+  Laned m;
+  m.add_second();
+  m.lanes.unbound(m.second);
+  m.calls.recovers = true;
+  auto again = m.lanes.bind_again(m.second, 10ms, m.deadline());
+  m.calls.start(again);
+  m.bound();
+  REQUIRE(again.done());
+  CHECK(again.await_resume());
+  CHECK(m.lanes.usable() == 2);
+}
+
+TEST_CASE(
+    "lanes: a connection is bound to an earlier session without a backchannel, and stays the present one's") {
+  Laned m;
+  m.add_second();
+  const sessionid4 earlier{std::byte{7}};
+  auto bind = [&] { return m.lanes.bind_to_earlier(m.second, earlier, m.deadline()); };
+  SUBCASE("the connection is not usable") {
+    m.lanes.unbound(m.second);
+    auto task = bind();
+    m.calls.start(task);
+    CHECK(m.calls.waiting() == 0);
+    REQUIRE(task.done());
+    CHECK(task.await_resume());
+    return;
+  }
+  auto task = bind();
+  m.calls.start(task);
+  CHECK(m.calls.next().over == &m.second);
+  const auto arguments = m.calls.next_arguments<op::BIND_CONN_TO_SESSION>();
+  CHECK(arguments.bctsa_sessid == earlier);
+  CHECK(arguments.bctsa_dir == CDFC4_FORE);
+  SUBCASE("the server binds it") {
+    m.bound();
+  }
+  SUBCASE("the connection ends before the answer") {
+    m.calls.fail(ErrorKind::cancelled, ECANCELED);
+  }
+  SUBCASE("the server has trouble that may pass") {
+    m.refused(NFS4ERR_SERVERFAULT);
+  }
+  SUBCASE("the earlier session is gone, which the next SEQUENCE says") {
+    m.refused(NFS4ERR_BADSESSION);
+  }
+  bool taken = true;
+  SUBCASE("the server refuses for good") {
+    m.refused(NFS4ERR_INVAL);
+    taken = false;
+  }
+  REQUIRE(task.done());
+  CHECK(task.await_resume() == taken);
+  CHECK(m.lanes.usable() == 2);
+  CHECK(m.calls.recoveries.empty());
 }
 
 TEST_CASE("lanes: a backchannel that the server has lost sight of is announced anew, now and then") {

@@ -631,7 +631,37 @@ TEST_CASE("recovery: where the session works what is under way may end first, fo
   CHECK(m.calls.waiting() == 0);
   m.calls.pass(200ms);
   m.created(3);
+  CHECK_FALSE(m.recovery.under_way());
+  // The old session has the answer to what is still under way.
+  auto old_ended = m.recovery.old_ended(m.deadline());
+  m.calls.start(old_ended);
+  CHECK(m.calls.waiting() == 0);
+  SUBCASE("the answer comes") {
+    m.calls.pass(19s);
+    CHECK(m.calls.waiting() == 0);
+    stuck->answered();
+    m.calls.settle();
+  }
+  SUBCASE("the server never answers") {
+    m.calls.pass(19900ms);
+    CHECK(m.calls.waiting() == 0);
+    m.calls.pass(200ms);
+  }
+  CHECK(m.calls.next_arguments<op::DESTROY_SESSION>().dsa_sessionid == m.session(2).csr_sessionid);
+  CHECK_FALSE(old_ended.done());
   m.destroyed();
+  REQUIRE(old_ended.done());
+  CHECK(old_ended.await_resume());
+}
+
+TEST_CASE("recovery: a session that is gone is destroyed without waiting for what was under way in it") {
+  Beginning m;
+  m.begin();
+  auto use = m.slots.take_now();
+  m.recovery.start("gone", false);
+  m.created(2);
+  m.destroyed(NFS4ERR_BADSESSION);
+  CHECK(m.slots.table().left_over() == 1);
   CHECK_FALSE(m.recovery.under_way());
 }
 
