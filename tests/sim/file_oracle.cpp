@@ -182,12 +182,13 @@ FileOracle::Segments::iterator FileOracle::split(std::uint64_t at) {
 /// undoes what other clients write later, until its page is written out: an ordinary write leaves the page dirty.
 void FileOracle::prune(Segment& segment) const {
   if (segment.size() < kPruneFrom) return;
+  Question question{segment};
   const auto is_over = [&](const Acting& one) {
     const Tick settled = one.change->settled;
     return std::ranges::any_of(segment, [&](const Acting& other) {
       const bool may_undo = one.effect == Effect::undo && (settled == 0 || settled >= other.change->begun);
       return other.sets() && other.change != one.change && !may_undo &&
-             in_order(*one.change, *other.change) && known_to_all(segment, other);
+             in_order(*one.change, *other.change) && known_to_all(question, other);
     });
   };
   Segment kept;
@@ -205,13 +206,13 @@ void FileOracle::prune(Segment& segment) const {
   segment = std::move(kept);
 }
 
-bool FileOracle::known_to_all(const Segment& segment, const Acting& acting) const {
+bool FileOracle::known_to_all(Question& question, const Acting& acting) const {
   const Tick horizon = clock_.horizon();
-  if (!is_seen(segment, acting, {kServer, horizon, 0})) return false;
+  if (!is_seen(question, acting, {kServer, horizon, 0})) return false;
   for (Client client = 1; client < kMostClients; ++client) {
     // Who has not opened the file yet will have to.
     const bool has_opened = !opens_.at(client).empty() || client == acting.change->who.client;
-    if (has_opened && !is_seen(segment, acting, reader(client, horizon))) return false;
+    if (has_opened && !is_seen(question, acting, reader(client, horizon))) return false;
   }
   return true;
 }
@@ -320,6 +321,16 @@ FileOracle::Reader FileOracle::reader(Client client, Tick begun) const {
   return out;
 }
 
+/// Whether a kernel may have taken the change out of this segment, so that no reader is sure to see it. The recursion through
+/// is_dropped_by_restart() ends, because a store asks only about changes that had ended when it began.
+bool FileOracle::may_be_missing(Question& question, const Change& change) const {
+  const auto known = question.may_be_missing.find(change.id);
+  if (known != question.may_be_missing.end()) return known->second;
+  const bool answer = is_undone(question.segment, change) || is_dropped(question, change);
+  question.may_be_missing.emplace(change.id, answer);
+  return answer;
+}
+
 /// By a page that another client had stored in, and wrote out without knowing of the change. On one client this happens only
 /// to what passed the pages by while the store was made (passes_pages_by()).
 bool FileOracle::is_undone(const Segment& segment, const Change& change) const {
@@ -334,22 +345,22 @@ bool FileOracle::is_undone(const Segment& segment, const Change& change) const {
 
 /// With its page, by the kernel of its client, which learns only then that another client, or the server's restart, has cut
 /// the file there.
-bool FileOracle::is_dropped(const Segment& segment, const Change& store) const {
+bool FileOracle::is_dropped(Question& question, const Change& store) const {
   if (store.what != What::store) return false;
-  const bool is_cut = std::ranges::any_of(segment, [&](const Acting& one) {
+  const bool is_cut = std::ranges::any_of(question.segment, [&](const Acting& one) {
     const Change& cut = *one.change;
     return one.effect == Effect::cut && cut.what == What::truncate && cut.who.client != store.who.client &&
            !in_order(store, cut) && !is_seen(cut, reader(store.who.client, store.begun));
   });
-  return is_cut || is_dropped_by_restart(segment, store);
+  return is_cut || is_dropped_by_restart(question, store);
 }
 
 /// A restart may cut the file if it reached so far by what another client had not settled when the store was made. That client
 /// writes it again, but until then the file is shorter.
-bool FileOracle::is_dropped_by_restart(const Segment& segment, const Change& store) const {
+bool FileOracle::is_dropped_by_restart(Question& question, const Change& store) const {
   const bool was_lost = store.settled != 0 ? store.after_loss : is_lossy(kServer);
   const Reader settled_then{store.who.client, store.begun, store.begun};
-  return was_lost && permitted(segment, settled_then).absent;
+  return was_lost && permitted(question, settled_then, Appends::all).absent;
 }
 
 /// Whether zeros may be read behind the end that the truncation `cut` has set. A kernel puts them into a page of which READ
@@ -362,9 +373,8 @@ bool FileOracle::is_hidden(const Segment& segment, const Change& cut, const Read
   return is_undone(segment, cut) || (is_elsewhere && !is_seen(cut, reader));
 }
 
-bool FileOracle::is_seen(const Segment& segment, const Acting& acting, const Reader& reader) const {
-  return acting.sure && is_seen(*acting.change, reader) && !is_undone(segment, *acting.change) &&
-         !is_dropped(segment, *acting.change);
+bool FileOracle::is_seen(Question& question, const Acting& acting, const Reader& reader) const {
+  return acting.sure && is_seen(*acting.change, reader) && !may_be_missing(question, *acting.change);
 }
 
 bool FileOracle::is_seen(const Change& change, const Reader& reader) const {
@@ -378,13 +388,13 @@ bool FileOracle::is_seen(const Change& change, const Reader& reader) const {
 }
 
 /// Gives what sets the bytes behind `setter`, as the reader is sure to see; null: nothing does.
-const FileOracle::Acting* FileOracle::excluder(const Segment& segment, const Acting& setter,
+const FileOracle::Acting* FileOracle::excluder(Question& question, const Acting& setter,
                                                const Reader& reader) const {
-  const auto found = std::ranges::find_if(segment, [&](const Acting& other) {
+  const auto found = std::ranges::find_if(question.segment, [&](const Acting& other) {
     return other.sets() && other.change != setter.change && in_order(*setter.change, *other.change) &&
-           is_seen(segment, other, reader);
+           is_seen(question, other, reader);
   });
-  return found == segment.end() ? nullptr : &*found;
+  return found == question.segment.end() ? nullptr : &*found;
 }
 
 bool FileOracle::Permitted::has(std::uint64_t at, char octet) const {
@@ -399,22 +409,28 @@ bool FileOracle::Permitted::has(std::uint64_t at, char octet) const {
 
 FileOracle::Permitted FileOracle::permitted(const Segment& segment, const Reader& reader,
                                             Appends appends) const {
+  Question question{segment};
+  return permitted(question, reader, appends);
+}
+
+FileOracle::Permitted FileOracle::permitted(Question& question, const Reader& reader, Appends appends) const {
+  const Segment& segment = question.segment;
   Permitted out;
   const auto is_left_out = [&](const Acting& one) {
     return appends == Appends::ended && one.change->what == What::append && one.change->ended == 0;
   };
   bool hides_cut = false;
   for (const Acting& setter : segment) {
-    if (!setter.sets() || is_left_out(setter) || excluder(segment, setter, reader) != nullptr) continue;
+    if (!setter.sets() || is_left_out(setter) || excluder(question, setter, reader) != nullptr) continue;
     bool may_zero = false, must_zero = false, may_fill = false, must_fill = false;
-    const bool is_sure = reader.client == setter.change->who.client || is_seen(segment, setter, reader);
+    const bool is_sure = reader.client == setter.change->who.client || is_seen(question, setter, reader);
     for (const Acting& one : segment) {
       const bool acts = one.effect == Effect::zero || one.effect == Effect::fill;
       if (!acts || one.change == setter.change || is_left_out(one)) continue;
       // Elsewhere an older change may still arrive behind the setter, as long as nobody is sure to see the setter.
       const bool was_settled = one.change->settled != 0 && one.change->settled < setter.change->begun;
       if (in_order(*one.change, *setter.change) && (is_sure || was_settled)) continue;
-      const bool must = in_order(*setter.change, *one.change) && is_seen(segment, one, reader);
+      const bool must = in_order(*setter.change, *one.change) && is_seen(question, one, reader);
       (one.effect == Effect::zero ? may_zero : may_fill) = true;
       if (must) (one.effect == Effect::zero ? must_zero : must_fill) = true;
     }
@@ -692,7 +708,8 @@ std::string FileOracle::source_of(std::uint64_t offset, std::string_view got, st
     const auto acting = std::ranges::find_if(
         segment, [&](const Acting& one) { return one.change == &*change && one.sets(); });
     if (acting == segment.end()) return out + ", which is not there or long overwritten)";
-    const Acting* const other = excluder(segment, *acting, reader);
+    Question question{segment};
+    const Acting* const other = excluder(question, *acting, reader);
     return out + (other != nullptr ? ", overwritten by " + text_of(*other->change) : "") + ")";
   }
   return " (of no change)";

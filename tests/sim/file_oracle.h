@@ -204,6 +204,13 @@ class FileOracle {
   /// Bytes that the same changes act on, up to the next segment.
   using Segment = std::vector<Acting>;
   using Segments = std::map<std::uint64_t, Segment>;
+  /// A segment, and a memo of what may_be_missing() has answered for its changes. It is valid until a change begins, ends or is
+  /// settled. The answer for a store depends on those for all older changes: without the memo the time would be exponential in
+  /// the number of stores.
+  struct Question {
+    const Segment& segment;
+    std::map<ChangeId, bool> may_be_missing = {};
+  };
   struct Reader {
     Client client;
     Tick begun;
@@ -228,19 +235,20 @@ class FileOracle {
   void erase(const Change& change);
   void prune(Segment& segment) const;
   [[nodiscard]] bool is_lossy(Client client) const { return lossy_ && lossy_(client); }
-  [[nodiscard]] bool known_to_all(const Segment& segment, const Acting& acting) const;
+  [[nodiscard]] bool known_to_all(Question& question, const Acting& acting) const;
+  [[nodiscard]] bool may_be_missing(Question& question, const Change& change) const;
   [[nodiscard]] bool is_undone(const Segment& segment, const Change& change) const;
-  [[nodiscard]] bool is_dropped(const Segment& segment, const Change& store) const;
-  [[nodiscard]] bool is_dropped_by_restart(const Segment& segment, const Change& store) const;
+  [[nodiscard]] bool is_dropped(Question& question, const Change& store) const;
+  [[nodiscard]] bool is_dropped_by_restart(Question& question, const Change& store) const;
   [[nodiscard]] bool is_hidden(const Segment& segment, const Change& cut, const Reader& reader) const;
   [[nodiscard]] static bool in_order(const Change& first, const Change& second);
   /// The change, and what it does in this segment.
   [[nodiscard]] bool is_seen(const Change& change, const Reader& reader) const;
-  [[nodiscard]] bool is_seen(const Segment& segment, const Acting& acting, const Reader& reader) const;
-  [[nodiscard]] const Acting* excluder(const Segment& segment, const Acting& setter,
-                                       const Reader& reader) const;
+  [[nodiscard]] bool is_seen(Question& question, const Acting& acting, const Reader& reader) const;
+  [[nodiscard]] const Acting* excluder(Question& question, const Acting& setter, const Reader& reader) const;
   [[nodiscard]] Permitted permitted(const Segment& segment, const Reader& reader,
                                     Appends appends = Appends::all) const;
+  [[nodiscard]] Permitted permitted(Question& question, const Reader& reader, Appends appends) const;
   [[nodiscard]] Reader reader(Client client, Tick begun) const;
   [[nodiscard]] std::vector<std::uint64_t> sizes(const Reader& reader, Appends appends) const;
   [[nodiscard]] bool may_end_inside(const Reader& reader) const;

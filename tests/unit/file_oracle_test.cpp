@@ -767,4 +767,16 @@ TEST_CASE("sim: file oracle: many changes stay quick to judge") {
   CHECK(f.file.sizes(f.kA, f.clock.tick()) == std::vector<std::uint64_t>{text.size()});
 }
 
+TEST_CASE("sim: file oracle: many stores to one page that a restart may have dropped stay quick to judge") {
+  SharedFile f;
+  for (int i = 0; i < 60; ++i) {
+    f.file.end(f.file.begin_store(f.who(f.kA), 0, "store " + std::to_string(1000 + i)), Outcome::done);
+  }
+  CHECK_FALSE(f.may_read(f.kA, ""));
+  f.has_restarted = true;
+  CHECK(f.may_read(f.kA, ""));
+  CHECK(f.may_read(f.kA, "store 1059"));
+  CHECK_FALSE(f.may_read(f.kA, "store 1060"));
+}
+
 }  // namespace nfsrdma::sim
