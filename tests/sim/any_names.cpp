@@ -7,6 +7,12 @@
 
 namespace nfsrdma::sim {
 
+/// The kernel keeps others from looking a name up while it is being changed. Here they may, so it is forgotten twice.
+void AnyWorker::forget_names(const std::vector<std::string>& names) {
+  if (kernel() == nullptr) return;
+  for (const std::string& name : names) kernel()->forget_name(directory_, name);
+}
+
 async::Task<void> AnyWorker::rename() {
   const std::string from = any_name(), to = any_name();
   if (from == to) co_return;
@@ -21,7 +27,9 @@ async::Task<void> AnyWorker::rename() {
   const auto leaving = source.begin({""});
   const auto coming = target.begin({});
   commons_.may_lead(to, moved);
+  forget_names({from, to});
   auto done = co_await fs().rename(kOwn, directory_, from, directory_, to);
+  forget_names({from, to});
   const Outcome outcome = outcome_of(done);
   for (const std::string& key : target.files(operation.begun())) commons_.unnamed.insert(key);
   // What another program is making by one of the names may be there before its maker has said which file it is.
@@ -59,7 +67,10 @@ async::Task<void> AnyWorker::link() {
   NameOracle& target = commons_.name(to);
   const std::uint64_t version = kernel() != nullptr ? kernel()->version() : 0;
   auto found = co_await fs().lookup(kOwn, directory_, from);
-  if (kernel() != nullptr && found) co_await kernel()->entered(*found, version);
+  if (kernel() != nullptr && found) {
+    kernel()->believe_name(directory_, from, *found);
+    co_await kernel()->entered(*found, version);
+  }
   if (!found || found->inode == 0) {
     if (!found) may_fail("lookup", found.error(), "");
     co_return;
@@ -75,7 +86,10 @@ async::Task<void> AnyWorker::link() {
   commons_.may_lead(to, linked_files());
   const std::uint64_t linked = kernel() != nullptr ? kernel()->version() : 0;
   auto done = co_await fs().link(kOwn, found->inode, directory_, to);
-  if (kernel() != nullptr && done) co_await kernel()->entered(*done, linked);
+  if (kernel() != nullptr && done) {
+    kernel()->believe_name(directory_, to, *done);
+    co_await kernel()->entered(*done, linked);
+  }
   if (done) forget(done->inode);
   forget(found->inode);
   const bool may_be_there = target.may_lead_somewhere(operation.begun());
@@ -98,7 +112,9 @@ async::Task<void> AnyWorker::remove() {
   NameOracle& names = commons_.name(name);
   for (const std::string& key : names.files(operation.begun())) commons_.unnamed.insert(key);
   const auto change = names.begin({""});
+  forget_names({name});
   auto done = co_await fs().remove_file(kOwn, directory_, name);
+  forget_names({name});
   for (const std::string& key : names.files(operation.begun())) commons_.unnamed.insert(key);
   names.end(change, outcome_of(done), {""});
   if (done) co_return;

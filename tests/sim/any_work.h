@@ -74,6 +74,7 @@ class AnyWorker final : public Job {
   async::Task<void> unlock();
   async::Task<void> sync(OpenRef file);
   async::Task<void> close(OpenRef file);
+  void forget_names(const std::vector<std::string>& names);
   async::Task<void> rename();
   async::Task<void> link();
   async::Task<void> remove();

@@ -78,7 +78,13 @@ async::Task<Result<fs::OpenedFile>> Job::open_by_name(std::string name, int flag
   for (unsigned looks = 0;; ++looks) {
     const std::uint64_t version = kernel() != nullptr ? kernel()->version() : 0;
     Result<fs::Entry> found = fs::Entry();
-    if (!creates || !how.believed_absent) found = co_await fs().lookup(kOwn, directory_, name);
+    // A kernel believes names that it has looked up, but not for O_EXCL, nor once more where the first one led to nothing.
+    const bool believes = kernel() != nullptr && (flags & O_EXCL) == 0 && looks == 0;
+    const std::uint64_t believed = believes ? kernel()->believed(directory_, name) : 0;
+    if (believed != 0)
+      found->inode = believed;
+    else if (!creates || !how.believed_absent)
+      found = co_await fs().lookup(kOwn, directory_, name);
     if (!found) co_return found.error();
     if (found->inode == 0 && !creates) co_return fs::refusal(ENOENT, "LOOKUP", name, "there is no such file");
     if (found->inode == 0) {
@@ -86,10 +92,14 @@ async::Task<Result<fs::OpenedFile>> Job::open_by_name(std::string name, int flag
       if (!made) co_return made;
       *inode = made->entry.inode;
       if (kernel() != nullptr) co_await kernel()->entered(made->entry, version);
+      if (kernel() != nullptr) kernel()->believe_name(directory_, name, made->entry);
       if (kernel() != nullptr) co_await kernel()->opened(*made, *inode, flags);
       co_return made;
     }
-    if (kernel() != nullptr) co_await kernel()->entered(*found, version);
+    if (kernel() != nullptr && believed == 0) {
+      kernel()->believe_name(directory_, name, *found);
+      co_await kernel()->entered(*found, version);
+    }
     if (creates && (flags & O_EXCL) != 0) {
       forget(found->inode);
       co_return fs::refusal(EEXIST, "LOOKUP", name, "the file is there");
@@ -100,6 +110,7 @@ async::Task<Result<fs::OpenedFile>> Job::open_by_name(std::string name, int flag
       if (kernel() != nullptr) co_await kernel()->opened(*opened, *inode, flags);
       co_return opened;
     }
+    if (kernel() != nullptr) kernel()->forget_name(directory_, name);
     forget(found->inode);
     if (opened.error().errno_value() != ESTALE || looks == kLooks) co_return opened;
   }

@@ -126,6 +126,25 @@ Task<void> KernelModel::entered(fs::Entry entry, std::uint64_t version) {
   co_await believe(known, entry.attributes, entry.attributes_valid, version);
 }
 
+/// Linux believes all names of an inode. The mount remembers only the one by which it found the file last: if the file is opened
+/// by another one, it does not see that this leads elsewhere by now. That is a fault of the mount (nfsrdma-fuse(8), Names,
+/// promises more), so other names are not believed here.
+void KernelModel::believe_name(std::uint64_t directory, const std::string& name, const fs::Entry& entry) {
+  if (entry.inode == 0) return;
+  std::erase_if(names_, [&](const auto& one) { return one.second.inode == entry.inode; });
+  const auto until = loop_.now() + std::chrono::duration_cast<async::Clock::duration>(entry.name_valid);
+  names_[{directory, name}] = {entry.inode, until};
+}
+
+std::uint64_t KernelModel::believed(std::uint64_t directory, const std::string& name) {
+  const auto found = names_.find({directory, name});
+  if (found == names_.end() || loop_.now() >= found->second.until) return 0;
+  // The mount may have found the file by another name on its own, as when it renames.
+  if (!files_.known_path(directory, name)) return 0;
+  ++node(found->second.inode)->held;
+  return found->second.inode;
+}
+
 Task<void> KernelModel::opened(fs::OpenedFile file, std::uint64_t inode, int flags) {
   const NodeRef known = node(inode);
   known->open.push_back(file.handle);
@@ -481,6 +500,7 @@ void KernelModel::forget_unused(std::uint64_t inode) {
   const auto found = nodes_.find(inode);
   if (found == nodes_.end() || found->second->held != 0 || !found->second->open.empty()) return;
   const std::uint64_t lookups = found->second->lookups;
+  std::erase_if(names_, [inode](const auto& one) { return one.second.inode == inode; });
   nodes_.erase(found);
   files_.forget(inode, lookups);
 }

@@ -16,7 +16,10 @@
 // one to it: then only the mount can tell it to drop pages. Pages are locked while they are read, and until the answer to a write of a part of one that was not
 // there. A page is written out through any descriptor that may write.
 //
-// What it does not model: read-ahead, more than one page size, dentries, memory that runs short.
+// A name that was looked up is believed for a while (d_revalidate()): then open(2) brings no attributes but those that the
+// mount makes known itself.
+//
+// What it does not model: read-ahead, more than one page size, names that are believed not to be there, memory that runs short.
 //
 // Confined to its client's loop. Its tasks end before it does; the FileSystem outlives it.
 #pragma once
@@ -26,6 +29,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "async/event.h"
@@ -48,6 +52,12 @@ class KernelModel {
   [[nodiscard]] std::uint64_t version() const { return version_; }
   /// A lookup or a creation has brought this. It stays until opened() or let_go().
   async::Task<void> entered(fs::Entry entry, std::uint64_t version);
+  /// Called behind entered(): the directory's name leads there, and is believed for as long as the mount said.
+  void believe_name(std::uint64_t directory, const std::string& name, const fs::Entry& entry);
+  /// The inode that a name is believed to lead to, which then stays until opened() or let_go(); 0: none.
+  [[nodiscard]] std::uint64_t believed(std::uint64_t directory, const std::string& name);
+  /// The name is being changed here, or has led open(2) to nothing.
+  void forget_name(std::uint64_t directory, const std::string& name) { names_.erase({directory, name}); }
   /// open(2) has succeeded.
   async::Task<void> opened(fs::OpenedFile file, std::uint64_t inode, int flags);
 
@@ -132,6 +142,11 @@ class KernelModel {
   async::Loop& loop_;
   std::uint64_t version_ = 1;
   std::map<std::uint64_t, NodeRef> nodes_;
+  struct Name {
+    std::uint64_t inode;
+    async::TimePoint until;
+  };
+  std::map<std::pair<std::uint64_t, std::string>, Name> names_;  // by directory
   bool notifying_ = false;  // one thread of the mount's notifies the kernel
   async::Event notified_;
 };
