@@ -155,9 +155,37 @@ async::Task<void> AnyWorker::stripes() {
   }
 }
 
-/// F30: a mapping reaches to the end of the file, as far as the program has to know it.
+/// F30: a program makes a file longer that it cannot map, and then maps it, or copies from it.
+async::Task<void> AnyWorker::lengthen_and_map() {
+  const std::string name = any_name();
+  const OpenRef writer = co_await open(name, O_WRONLY | O_CREAT);
+  if (!writer) co_return;
+  for (std::uint64_t writes = random_.between(1, 3); writes > 0; --writes) {
+    const std::uint64_t end = std::min(a_size(*writer), kFurthest);
+    const std::size_t size = any_size();
+    co_await write(writer, end, size);
+    if (random_.one_in(3)) co_await sync(writer);
+    if (random_.one_in(2)) co_await stat(writer);
+  }
+  const OpenRef reader = co_await open(name, O_RDONLY);
+  const OpenRef target = any_open(false, true);
+  if (reader) {
+    const std::uint64_t size = a_size(*reader);
+    if (random_.one_in(2)) co_await load(reader, size - std::min<std::uint64_t>(size, 1));
+    if (target && target->key != reader->key) co_await copy(reader, target);
+    co_await load(reader);
+    co_await close(reader);
+  }
+  co_await close(writer);
+}
+
 async::Task<void> AnyWorker::load(OpenRef file) {
   const std::uint64_t offset = any_offset(*file);
+  co_await load(std::move(file), offset);
+}
+
+/// F30: a mapping reaches to the end of the file, as far as the program has to know it.
+async::Task<void> AnyWorker::load(OpenRef file, std::uint64_t offset) {
   begin("load", oracle(*file).name() + " " + std::to_string(offset));
   count_whole(Coverage::Operation::load, *file);
   const Operation operation(commons_.clock);

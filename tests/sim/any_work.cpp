@@ -13,7 +13,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kMostOpen = 4;
-constexpr std::uint64_t kFurthest = 120'000;  // where a write may begin
 constexpr std::uint64_t kPage = 4096;
 
 }  // namespace
@@ -72,6 +71,7 @@ async::Task<void> AnyWorker::one_operation() {
   // Of a client that the server has taken state from, what is not synced may be lost before it hears of it.
   if (findings_.lost_state(client_)) commons_.lost_state.insert(client());
   if (commons_.stripes && random_.one_in(12)) co_return co_await stripes();
+  if (kernel() != nullptr && random_.one_in(25)) co_return co_await lengthen_and_map();
   const std::uint64_t kind = random_.below(40);
   if (open_->empty() || (kind < 5 && open_->size() < kMostOpen)) co_return co_await open();
   if (kind == 5) co_return co_await rename();

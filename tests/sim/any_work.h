@@ -33,6 +33,7 @@ class AnyWorker final : public Job {
   void killed() override;
 
  private:
+  static constexpr std::uint64_t kFurthest = 120'000;  ///< where a write may begin
   using Operation = OracleClock::Operation;
   using Outcome = FileOracle::Outcome;
   /// One open(2).
@@ -61,6 +62,8 @@ class AnyWorker final : public Job {
   async::Task<Result<std::string>> read_some(OpenRef file, std::uint64_t offset, std::size_t most, bool past);
   async::Task<Status> write_some(OpenRef file, std::uint64_t offset, std::string octets, bool past);
   async::Task<void> load(OpenRef file);
+  async::Task<void> load(OpenRef file, std::uint64_t offset);
+  async::Task<void> lengthen_and_map();
   async::Task<void> store(OpenRef file);
   async::Task<void> write(OpenRef file);
   async::Task<void> write(OpenRef file, std::uint64_t offset, std::size_t size);
