@@ -27,6 +27,7 @@ async::Task<void> AnyWorker::rename() {
   const auto leaving = source.begin({""});
   const auto coming = target.begin({});
   commons_.may_lead(to, moved);
+  const std::uint64_t restarts = findings_.restarts;
   forget_names({from, to});
   auto done = co_await fs().rename(kOwn, directory_, from, directory_, to);
   forget_names({from, to});
@@ -45,10 +46,14 @@ async::Task<void> AnyWorker::rename() {
   const bool may_be_missing = source.may_lead_to("", operation.begun());
   auto arrived = source.files(operation.begun());
   arrived.insert(arrived.end(), moved.begin(), moved.end());
-  source.end(leaving, outcome, {""}, !may_be_same);
+  // A server that has restarted may not know that it has made the rename. If another client has removed the new name since,
+  // the client cannot tell, either (RFC 1813 4.8, nfs3/outcome.cpp).
+  const bool may_be_made = !done && done.error().errno_value() == ENOENT && findings_.restarts != restarts;
+  const Outcome made = may_be_made ? Outcome::done : outcome;
+  source.end(leaving, made, {""}, !may_be_same && !may_be_made);
   commons_.may_lead(to, arrived);
   if (moved_unknown) arrived.clear();
-  target.end(coming, outcome, std::move(arrived), !may_be_same);
+  target.end(coming, made, std::move(arrived), !may_be_same && !may_be_made);
   if (done) co_return;
   if (done.error().errno_value() == ENOENT) {
     if (!may_be_missing) wrong(from + " is said not to be there");
