@@ -357,6 +357,11 @@ async::Task<void> AnyWorker::copy(OpenRef from, OpenRef to) {
   if (asked != 0 && *done == 0) judge(source.check_read(client(), operation.begun(), at, asked, ""), *from);
   contents.copied(change, source, at, *done);
   contents.end(change, Outcome::done);
+  // What the server may have lost is copied once more (RFC 7862 15.1). If the source has been cut meanwhile the second copy is
+  // shorter, and behind its end there is what the first one has brought.
+  const bool may_be_second =
+      *done < asked && source.check_read(client(), operation.begun(), at + *done, 1, "").empty();
+  if (may_be_second) contents.end(contents.begin_copy(who(), offset + *done, asked - *done), Outcome::failed);
 }
 
 }  // namespace nfsrdma::sim
