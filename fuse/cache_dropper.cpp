@@ -7,8 +7,8 @@
 
 namespace nfsrdma::fuse {
 
-CacheDropper::CacheDropper(async::Loop& loop, fuse_session* session)
-    : loop_(loop), session_(session), changed_(loop) {
+CacheDropper::CacheDropper(async::Loop& loop, fuse_session* session, std::size_t most_threads)
+    : loop_(loop), session_(session), most_threads_(most_threads), changed_(loop) {
   loop_.watch(wakeup_.descriptor(), EPOLLIN, [this](std::uint32_t) { take_done(); });
 }
 
@@ -25,11 +25,15 @@ CacheDropper::~CacheDropper() {
 async::Task<void> CacheDropper::drop(fuse_ino_t inode, off_t offset, off_t length) {
   // A negative offset stands for no pages, and the kernel does not wait then.
   fuse_lowlevel_notify_inval_inode(session_, inode, -1, 0);
-  return ask({inode, offset, length, std::nullopt});
+  return ask({inode, offset, length, std::nullopt, {}});
 }
 
 async::Task<void> CacheDropper::lengthen(fuse_ino_t inode, off_t end, std::byte last) {
-  return ask({inode, end - 1, 1, last});
+  return ask({inode, end - 1, 1, last, {}});
+}
+
+async::Task<void> CacheDropper::drop_name(fuse_ino_t directory, std::string name) {
+  return ask({directory, 0, 0, std::nullopt, std::move(name)});
 }
 
 async::Task<void> CacheDropper::ask(Range range) {
@@ -39,7 +43,7 @@ async::Task<void> CacheDropper::ask(Range range) {
   {
     const std::lock_guard guard(mutex_);
     ranges_.push_back(range);
-    wants_thread = ranges_.size() > idle_threads_ && threads_.size() < kMostThreads;
+    wants_thread = ranges_.size() > idle_threads_ && threads_.size() < most_threads_;
   }
   // If no other thread can be started, an existing one takes the range when it is free.
   if (!wants_thread || !start_thread()) more_.notify_one();
@@ -59,6 +63,10 @@ bool CacheDropper::start_thread() {
 
 /// Ignores errors: ENOENT, for one, says that the kernel has cached nothing of the inode.
 void CacheDropper::do_one(const Range& range) {
+  if (!range.name.empty()) {
+    fuse_lowlevel_notify_inval_entry(session_, range.inode, range.name.data(), range.name.size());
+    return;
+  }
   if (!range.last) {
     fuse_lowlevel_notify_inval_inode(session_, range.inode, range.offset, range.length);
     return;

@@ -1,10 +1,14 @@
-// Makes the kernel drop the pages that it has cached of a file, or learn that a file has become longer.
+// Makes the kernel drop the pages that it has cached of a file, or a name, or learn that a file has become longer.
 //
 // These notifications are not sent on the loop's thread. While it handles one, the kernel waits for pages
 // that are being read or written, and writes dirty pages out. The loop has to answer those very requests. So
 // other threads send the notifications: as many threads as there are notifications at once, up to
 // kMostThreads. A thread that waits for the pages of a write delays no other notification, least of all the
 // drop that the answer to another write waits for.
+//
+// While it drops a name, the kernel waits for the lock of the name's directory. A program may hold that lock until a request
+// of its own is answered, and that answer may wait for pages. So the mount has two CacheDroppers: names have one of their
+// own, which needs one thread only, since no answer waits for it.
 //
 // All functions belong to the loop's thread. Once the mount is no longer served, no task may wait here any
 // more.
@@ -21,6 +25,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -32,7 +37,8 @@ namespace nfsrdma::fuse {
 
 class CacheDropper {
  public:
-  CacheDropper(async::Loop& loop, fuse_session* session);
+  static constexpr std::size_t kMostThreads = 16;
+  CacheDropper(async::Loop& loop, fuse_session* session, std::size_t most_threads = kMostThreads);
   /// Waits for the notifications that a thread has begun, and discards the others.
   ~CacheDropper();
   CacheDropper(const CacheDropper&) = delete;
@@ -45,16 +51,18 @@ class CacheDropper {
   /// program that has the file mapped can then access the file up to there, although no attributes were asked
   /// for.
   async::Task<void> lengthen(fuse_ino_t inode, off_t end, std::byte last);
+  /// Ends when the kernel has dropped its entry for the name in the directory.
+  async::Task<void> drop_name(fuse_ino_t directory, std::string name);
   [[nodiscard]] bool idle() const { return asked_.empty(); }
 
  private:
   static constexpr auto kTryAgain = std::chrono::milliseconds(100);
-  static constexpr std::size_t kMostThreads = 16;
   struct Range {
     fuse_ino_t inode;
     off_t offset, length;
     /// The last byte of the file, to be stored at `offset`. Without a value the range is to be dropped.
     std::optional<std::byte> last;
+    std::string name;      ///< not empty: this name in the directory `inode` is to be dropped, and no range
     std::uint64_t id = 0;  ///< given by ask(), in ascending order
   };
   async::Task<void> ask(Range range);
@@ -65,6 +73,7 @@ class CacheDropper {
 
   async::Loop& loop_;
   fuse_session* const session_;
+  const std::size_t most_threads_;
   async::Wakeup wakeup_;
   async::Event changed_;
   std::uint64_t last_id_ = 0;

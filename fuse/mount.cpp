@@ -96,6 +96,7 @@ Mount::~Mount() {
   server_.shut_down();
   // Requests that have no answer yet are answered as their tasks are dropped, which needs the session.
   loop_.drop_tasks();
+  name_dropper_ = nullptr;
   dropper_ = nullptr;
   ring_door_ = nullptr;
   ring_service_ = nullptr;
@@ -145,6 +146,8 @@ Status Mount::start_on_server() {
   });
   files_->on_lengthened(
       [this](std::uint64_t inode, std::uint64_t end, std::byte last) { return lengthen(inode, end, last); });
+  files_->on_wrong_name(
+      [this](std::uint64_t directory, std::string name) { return drop_name(directory, std::move(name)); });
   if (options_.ring) {
     ring_service_ = std::make_unique<RingService>(loop_, *files_, [this] { return rings_are_apart(); });
     ring_door_ = std::make_unique<RingDoor>(loop_, *ring_service_);
@@ -160,6 +163,7 @@ Status Mount::start_on_server() {
   fuse_opt_free_args(&args);
   try {
     dropper_ = std::make_unique<CacheDropper>(loop_, session_);
+    name_dropper_ = std::make_unique<CacheDropper>(loop_, session_, 1);
   } catch (const std::system_error& fault) {
     return Error(ErrorKind::local, fault.code().value(), "mount", options_.mountpoint, fault.what());
   }
@@ -188,6 +192,10 @@ async::Task<void> Mount::drop_pages(fuse_ino_t inode, std::uint64_t offset, std:
 
 async::Task<void> Mount::lengthen(fuse_ino_t inode, std::uint64_t end, std::byte last) {
   if (mounted_) co_await dropper_->lengthen(inode, static_cast<off_t>(end), last);
+}
+
+async::Task<void> Mount::drop_name(fuse_ino_t directory, std::string name) {
+  if (mounted_) co_await name_dropper_->drop_name(directory, std::move(name));
 }
 
 /// Reads requests. If several are under way it reads some in one turn, so that what they send leaves together

@@ -80,6 +80,8 @@ class Mount {
   async::Task<void> drop_pages(fuse_ino_t inode, std::uint64_t offset, std::uint64_t length);
   /// Ends when the kernel knows that the file reaches to `end`, where `last` is the last byte.
   async::Task<void> lengthen(fuse_ino_t inode, std::uint64_t end, std::byte last);
+  /// Ends when the kernel has dropped its entry for the name. Nothing that a program waits for may wait for this.
+  async::Task<void> drop_name(fuse_ino_t directory, std::string name);
   [[nodiscard]] InitReply& init_reply() { return init_reply_; }
   /// Null with `noring`.
   [[nodiscard]] RingDoor* ring_door() { return ring_door_.get(); }
@@ -133,7 +135,7 @@ class Mount {
   std::unique_ptr<RingService> ring_service_;
   std::unique_ptr<RingDoor> ring_door_;
   fuse_session* session_ = nullptr;
-  std::unique_ptr<CacheDropper> dropper_;
+  std::unique_ptr<CacheDropper> dropper_, name_dropper_;
   bool mounted_ = false, finished_ = false;
   std::string device_;         // device number of the mount as in mountinfo; empty: not known
   bool asked_ = false;         // a signal asks for the end

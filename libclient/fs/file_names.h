@@ -13,11 +13,9 @@
 //                                     of them.
 //   Does the name that it was found   For as long as believe() said, unless an open by that name was refused.
 //   by still lead here?
-//   May a thread open it without a    The thread whose open was refused may, once, unless a LOOKUP of the
-//   check of the name?                file came first.
 //
-// The place where it was found is in the Inode (Inodes::place). A plain container, confined to the loop's
-// thread.
+// The place where it was found is in the Inode (Inodes::place), and the other names that the kernel may use
+// are in OtherNames. A plain container, confined to the loop's thread.
 #pragma once
 
 #include <algorithm>
@@ -43,9 +41,6 @@ struct HiddenName {
 
 class FileNames {
  public:
-  /// Most of these threads walk the path again and never use the excuse.
-  static constexpr std::size_t kMostExcused = 64;
-
   /// `settled` is notified when the last open, or the last task that takes a name, has ended.
   explicit FileNames(async::Event& settled) : settled_(settled) {}
 
@@ -89,16 +84,6 @@ class FileNames {
   void believe_less(async::Clock::duration time) { until_ -= time; }
   void doubt() { until_ = {}; }
   [[nodiscard]] bool is_believed(async::TimePoint now) const { return now < until_; }
-  /// Called when a LOOKUP has found the file.
-  void found() { excused_.clear(); }
-  /// Called when the thread's open() was refused because the name leads elsewhere.
-  void refused(std::uint32_t thread) {
-    if (excused_.size() >= kMostExcused) excused_.erase(excused_.begin());
-    excused_.push_back(thread);
-    doubt();
-  }
-  /// Returns true, once, if the thread repeats an open that was refused: the name is not checked then.
-  [[nodiscard]] bool is_second_try(std::uint32_t thread) { return std::erase(excused_, thread) != 0; }
 
  private:
   static bool is_at(const HiddenName& one, const engine::FileHandle& directory, const std::string& name) {
@@ -110,7 +95,6 @@ class FileNames {
   std::uint64_t lost_ = 0;
   std::vector<HiddenName> hidden_;
   async::TimePoint until_{};
-  std::vector<std::uint32_t> excused_;
 };
 
 }  // namespace nfsrdma::fs

@@ -21,6 +21,9 @@ constexpr int kMostTries = 4;
 /// O_EXCL) has to learn whether it exists now. So only names of directories that the caller has walked
 /// through are valid for as long as attributes are, and other names for this time.
 constexpr Seconds kLeafBelieved{0.2};
+/// A bound on the time from an answer to LOOKUP until a program that has used it opens the file. The kernel counts a
+/// name's validity from some time in between.
+constexpr auto kDelivery = std::chrono::seconds(1);
 
 bool changes_nothing(const SetAttributes& changes) {
   return !changes.mode && !changes.uid && !changes.gid && !changes.size && !changes.accessed &&
@@ -113,7 +116,7 @@ void FileSystem::heed_stale(const Inode& inode, const Answer& answer) {
 std::optional<Place> FileSystem::place_of(const Inode& inode, bool fresh) const {
   const auto directory = inodes_.find(inode.parent);
   if (!directory) return std::nullopt;
-  return Place{directory->handle, inode.label, fresh || !options_.close_to_open || !names_believed()};
+  return Place{directory->handle, inode.label, fresh || !checks_names()};
 }
 
 std::optional<std::string> FileSystem::known_path(std::uint64_t directory, const std::string& name) const {
@@ -140,14 +143,19 @@ Entry FileSystem::entry(const FileHandle& handle, const Inode& directory, const 
   out.attributes = std::move(now.attributes);
   out.attributes_valid = now.valid;
   // The validity of a name depends on its directory, which has no delegation.
-  const Seconds believed = options_.names ? freshness_.valid(out.attributes) : Seconds(0);
-  if (!options_.several_users) {
-    out.name_valid = believed;
-    return out;
+  const bool may_believe = options_.names && !inode->others.is_full();
+  const Seconds believed = may_believe ? freshness_.valid(out.attributes) : Seconds(0);
+  const bool is_leaf = told.type != FileType::directory;
+  const Seconds known = options_.several_users && is_leaf ? std::min(believed, kLeafBelieved) : believed;
+  const auto until = loop().now() + std::chrono::duration_cast<async::Clock::duration>(known);
+  if (known > Seconds(0)) inode->believed_until = std::max(inode->believed_until, until + kDelivery);
+  if (is_leaf && told.links == 1) has_one_name(inode);
+  if (options_.several_users) {
+    inode->names.believe(until);
+    freshness_.keep_told(*inode, told, as_of);
+  } else {
+    out.name_valid = known;
   }
-  const Seconds known = told.type == FileType::directory ? believed : std::min(believed, kLeafBelieved);
-  inode->names.believe(loop().now() + std::chrono::duration_cast<async::Clock::duration>(known));
-  freshness_.keep_told(*inode, told, as_of);
   return out;
 }
 
@@ -249,7 +257,7 @@ async::Task<Result<std::optional<Entry>>> FileSystem::find_known(Caller caller,
   if (!told || inodes_.at(directory->id, name) != inode) co_return none;
   Entry out;
   out.inode = inodes_.look_up(inode->handle, name, told->attributes.type)->id;
-  inode->names.found();  // as after every LOOKUP
+  inodes_.place(*inode, directory->id, name);  // as after every LOOKUP
   out.attributes = std::move(told->attributes);
   out.attributes_valid = told->valid;
   co_return out;

@@ -39,8 +39,10 @@
 // opens the file. If the name leads elsewhere, open() fails with ESTALE, and Linux then walks the path again
 // without its cache, by LOOKUPs. A file can also be opened without its name (/proc/self/fd,
 // open_by_handle_at): for this reason the next open() by the refused thread succeeds without the check,
-// unless a LOOKUP has found the file in between. A file with several names is checked by the one that it was
-// found by last.
+// unless a LOOKUP has found the file in between. A file that was found by several names, because it has
+// several or was renamed by another client, is checked by each that the kernel may still believe
+// (other_names.h). A name that leads elsewhere is dropped by the kernel, upon a notification that nothing
+// waits for: the kernel cannot handle it while a program looks a name up in that directory, or changes it.
 //
 // On a mount for several users (CacheOptions::several_users) the kernel checks no rights, neither by mode
 // bits nor by the names in its cache: names are given to it with a validity of zero, so that it looks up each
@@ -259,6 +261,10 @@ class FileSystem : private engine::Writers {
   /// byte before `end`.
   using Lengthen = std::function<async::Task<void>(std::uint64_t inode, std::uint64_t end, std::byte last)>;
   void on_lengthened(Lengthen sink) { lengthen_ = std::move(sink); }
+  /// A task that ends when the kernel has dropped its entry for the name. The kernel may be holding the
+  /// directory's lock for any request, and drops the entry after that.
+  using DropName = std::function<async::Task<void>(std::uint64_t directory, std::string name)>;
+  void on_wrong_name(DropName sink) { drop_name_ = std::move(sink); }
 
   /// `sink` is called with the number of bytes that should be requested ahead of one reader, when it has
   /// changed by half (read_window.h). The kernel need not read that far ahead itself: the rest is read ahead
@@ -273,6 +279,15 @@ class FileSystem : private engine::Writers {
  private:
   Result<std::shared_ptr<Inode>> find(std::uint64_t id) const;
   [[nodiscard]] std::optional<Place> place_of(const Inode& inode, bool fresh) const;
+  [[nodiscard]] bool checks_names() const { return options_.close_to_open && names_believed(); }
+  struct NameChecks;
+  [[nodiscard]] std::shared_ptr<NameChecks> begin_name_checks(const Caller& caller, const Inode& inode);
+  async::Task<void> check_name(Caller caller, std::shared_ptr<const Inode> inode, OtherNames::Name name,
+                               std::shared_ptr<NameChecks> checks);
+  void leads_elsewhere(const std::shared_ptr<Inode>& inode, std::uint64_t found);
+  void has_one_name(const std::shared_ptr<Inode>& inode);
+  async::Task<void> drop_name(std::shared_ptr<Inode> inode, OtherNames::Name name);
+  Error refused_by_name(Inode& inode, std::uint32_t thread);
   [[nodiscard]] bool may_search(const Inode& directory, const Caller& caller) const;
   void may_search_from_now(Inode& directory, const Caller& caller, std::uint64_t as_of,
                            async::TimePoint asked);
@@ -371,6 +386,7 @@ class FileSystem : private engine::Writers {
   const std::shared_ptr<DirectoryPages> directory_pages_ = std::make_shared<DirectoryPages>();
   DropPages drop_pages_;
   Lengthen lengthen_;
+  DropName drop_name_;
   // Score of recent early reads: each one that was used adds one, each other takes one.
   int early_worth_ = kMostEarlyWorth;
   unsigned early_tries_ = 0;

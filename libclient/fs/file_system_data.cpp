@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include "async/buggify.h"
 #include "async/under_way.h"
@@ -129,6 +131,78 @@ async::Task<Status> FileSystem::may_read(Caller caller, std::uint64_t id, int fl
   co_return co_await access(std::move(caller), id, R_OK);
 }
 
+/// Checks of the names in Inode::others, made while the file is being opened.
+struct FileSystem::NameChecks {
+  explicit NameChecks(async::Loop& loop) : ended(loop) {}
+  std::size_t under_way = 0;
+  std::vector<std::uint64_t> wrong;  ///< OtherNames::Name::found of the names that lead elsewhere
+  std::optional<Error> failed;       ///< the server has not answered one of the questions
+  async::Event ended;
+};
+
+std::shared_ptr<FileSystem::NameChecks> FileSystem::begin_name_checks(const Caller& caller,
+                                                                      const Inode& inode) {
+  std::vector<OtherNames::Name> names;
+  const auto is_believed = [&](const OtherNames::Name& one) { return loop().now() < one.until; };
+  std::ranges::copy_if(inode.others.all(), std::back_inserter(names), is_believed);
+  if (names.empty()) return nullptr;
+  const auto out = std::make_shared<NameChecks>(loop());
+  out->under_way = names.size();
+  for (OtherNames::Name& one : names)
+    beside_.spawn(check_name(caller, inodes_.find(inode.id), std::move(one), out));
+  return out;
+}
+
+/// Errors count as in Engine::open(): a caller that got the file from somebody else may open it even if the caller may not
+/// look the name up.
+async::Task<void> FileSystem::check_name(Caller caller, std::shared_ptr<const Inode> inode,
+                                         OtherNames::Name name, std::shared_ptr<NameChecks> checks) {
+  // The kernel keeps a directory for as long as it knows names in it.
+  if (const auto directory = inodes_.find(name.directory)) {
+    auto found = co_await find_name(*engine_, std::move(caller), directory->handle, std::move(name.name));
+    const bool elsewhere =
+        found ? !*found || (*found)->handle != inode->handle : found.error().errno_value() == ESTALE;
+    if (elsewhere) checks->wrong.push_back(name.found);
+    if (!found && !elsewhere && found.error().kind() != ErrorKind::server) checks->failed = found.error();
+  }
+  --checks->under_way;
+  checks->ended.notify_all();
+}
+
+/// Handles a name that leads elsewhere, the one at which the inode was found at the time `found`: the kernel drops its entry,
+/// unless it got another inode for this name since.
+void FileSystem::leads_elsewhere(const std::shared_ptr<Inode>& inode, std::uint64_t found) {
+  const OtherNames::Name* const name = inodes_.lead_elsewhere(*inode, found);
+  if (name == nullptr) return;
+  if (inodes_.believed_at(name->directory, name->name).inode != inode) {
+    inodes_.forget_other(*inode, found);
+  } else if (drop_name_) {
+    beside_.spawn(drop_name(inode, *name));
+  }
+}
+
+/// Called when the server has said that the file has no other name than the one where it was found just now.
+void FileSystem::has_one_name(const std::shared_ptr<Inode>& inode) {
+  std::vector<std::uint64_t> wrong;
+  for (const OtherNames::Name& one : inode->others.all()) wrong.push_back(one.found);
+  for (const std::uint64_t found : wrong) leads_elsewhere(inode, found);
+}
+
+async::Task<void> FileSystem::drop_name(std::shared_ptr<Inode> inode, OtherNames::Name name) {
+  co_await drop_name_(name.directory, name.name);
+  inodes_.forget_other(*inode, name.found);
+}
+
+/// Returns the error for an open by a name that leads elsewhere, or that may be such a name. The kernel then looks up each
+/// name of the path again.
+Error FileSystem::refused_by_name(Inode& inode, std::uint32_t thread) {
+  for (const OtherNames::Name& one : inode.others.all())
+    if (one.is_wrong) lookups_ahead_.drop(one.directory);
+  inode.names.doubt();
+  inode.others.refused(thread, inode.found);
+  return refusal(ESTALE, "open", inode.label, "a name of this file leads elsewhere by now");
+}
+
 async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id, int flags,
                                                  std::uint32_t thread) {
   auto inode = find(id);
@@ -142,20 +216,29 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   } else {
     removal_.retries().arrived(thread);
   }
+  const auto refused_at = (*inode)->others.take_second_try(thread);
+  if (checks_names() && !refused_at && (*inode)->others.any_wrong(loop().now()))
+    co_return refused_by_name(**inode, thread);
   const Freshness::Asked asked = freshness_.opening(**inode);
-  std::optional<Place> found_at = place_of(**inode, (*inode)->names.is_second_try(thread));
+  // A second try is checked only if a LOOKUP has found the file since the first.
+  const std::uint64_t found = (*inode)->found;
+  std::optional<Place> found_at = place_of(**inode, refused_at == found);
   const bool by_name = found_at && !found_at->fresh;
+  std::shared_ptr<NameChecks> checks;
+  if (checks_names() && !refused_at) checks = begin_name_checks(caller, **inode);
   const std::shared_ptr<Early> early = begin_early(caller, **inode, flags);
   auto opened = co_await engine_->open(caller, (*inode)->handle, (*inode)->label, access_of(flags),
                                        std::move(found_at));
+  while (checks && checks->under_way != 0) (void)co_await checks->ended.wait_until(async::TimePoint::max());
+  const bool is_gone = !opened && by_name && opened.error().errno_value() == ESTALE;
+  if (is_gone) lookups_ahead_.drop((*inode)->parent);  // the kernel looks the name up again
+  if (is_gone) leads_elsewhere(*inode, found);
+  if (checks)
+    for (const std::uint64_t wrong : checks->wrong) leads_elsewhere(*inode, wrong);
+  if (is_gone || (checks && !checks->wrong.empty())) co_return refused_by_name(**inode, thread);
+  if (checks && checks->failed) co_return *checks->failed;
   if (opened) removal_.retries().arrived(thread);
-  if (!opened) {
-    if (by_name && opened.error().errno_value() == ESTALE) {
-      (*inode)->names.refused(thread);
-      lookups_ahead_.drop((*inode)->parent);  // the kernel looks the name up again
-    }
-    co_return opened.error();
-  }
+  if (!opened) co_return opened.error();
   const std::optional<Attributes>& told = opened->object.attributes;
   if (auto allowed = co_await may_read(caller, id, flags, told); !allowed) co_return allowed.error();
   if (told) freshness_.keep(**inode, *told, asked);

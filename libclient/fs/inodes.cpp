@@ -96,30 +96,92 @@ std::optional<std::uint64_t> Inodes::Remembered::take(const FileHandle& handle) 
   return id;
 }
 
+void Inodes::unindex(const Inode& inode, std::uint64_t directory, const std::string& name) {
+  const auto [begin, end] = by_place_.equal_range(hash_of(directory, name));
+  const auto found = std::find_if(begin, end, [&](const auto& one) { return one.second == inode.id; });
+  if (found != end) by_place_.erase(found);
+}
+
+template <class Predicate>
+void Inodes::drop_others(Inode& inode, Predicate is_meant) {
+  for (const OtherNames::Name& one : inode.others.take(is_meant)) unindex(inode, one.directory, one.name);
+}
+
 void Inodes::place(Inode& inode, std::uint64_t directory, const std::string& name) {
-  inode.names.found();
-  if (inode.parent == directory && inode.label == name) return;
-  displace(inode);
+  const std::uint64_t found = ++found_;
+  const bool is_there = inode.parent == directory && inode.label == name;
+  if (!is_there) displace(inode);
+  inode.found = found;
+  if (is_there) return;
+  const auto known = inode.others.take(
+      [&](const OtherNames::Name& one) { return one.directory == directory && one.name == name; });
+  if (known.empty()) by_place_.emplace(hash_of(directory, name), inode.id);
   inode.parent = directory;
   inode.label = name;
-  by_place_.emplace(hash_of(directory, name), inode.id);
+  inode.believed_until = known.empty() ? async::TimePoint() : known.front().until;
 }
 
 void Inodes::displace(Inode& inode) {
+  const async::TimePoint now = loop_.now();
+  drop_others(inode, [now](const OtherNames::Name& one) { return one.until <= now; });
   if (inode.parent == 0) return;
-  const auto [begin, end] = by_place_.equal_range(hash_of(inode.parent, inode.label));
-  const auto found = std::find_if(begin, end, [&](const auto& one) { return one.second == inode.id; });
-  if (found != end) by_place_.erase(found);
+  if (inode.believed_until > now && inode.type != FileType::directory) {
+    inode.others.add({inode.parent, inode.label, inode.believed_until, inode.found});
+  } else {
+    unindex(inode, inode.parent, inode.label);
+  }
   inode.parent = 0;
 }
 
+void Inodes::left(std::uint64_t directory, const std::string& name) {
+  while (const auto inode = believed_at(directory, name).inode) {
+    if (inode->parent == directory && inode->label == name) {
+      inode->believed_until = {};
+      displace(*inode);
+    }
+    drop_others(*inode,
+                [&](const OtherNames::Name& one) { return one.directory == directory && one.name == name; });
+  }
+}
+
+const OtherNames::Name* Inodes::lead_elsewhere(Inode& inode, std::uint64_t found) {
+  if (inode.found == found) displace(inode);
+  return inode.others.mark_wrong(found);
+}
+
+void Inodes::forget_other(Inode& inode, std::uint64_t found) {
+  drop_others(inode, [found](const OtherNames::Name& one) { return one.found == found; });
+}
+
 std::shared_ptr<Inode> Inodes::at(std::uint64_t directory, const std::string& name) const {
+  std::shared_ptr<Inode> out;
   const auto [begin, end] = by_place_.equal_range(hash_of(directory, name));
   for (auto one = begin; one != end; ++one) {
     auto inode = find(one->second);
-    if (inode && inode->parent == directory && inode->label == name) return inode;
+    const bool is_its_place = inode && inode->parent == directory && inode->label == name;
+    if (is_its_place && (!out || out->found < inode->found)) out = std::move(inode);
   }
-  return nullptr;
+  return out;
+}
+
+Inodes::Believed Inodes::believed_at(std::uint64_t directory, const std::string& name) const {
+  Believed out;
+  std::uint64_t last = 0;
+  const auto consider = [&](const std::shared_ptr<Inode>& inode, std::uint64_t found,
+                            async::TimePoint until) {
+    if (found <= last) return;
+    last = found;
+    out = {inode, until};
+  };
+  const auto [begin, end] = by_place_.equal_range(hash_of(directory, name));
+  for (auto one = begin; one != end; ++one) {
+    const auto inode = find(one->second);
+    if (!inode) continue;
+    if (inode->parent == directory && inode->label == name)
+      consider(inode, inode->found, inode->believed_until);
+    if (const auto* other = inode->others.find(directory, name)) consider(inode, other->found, other->until);
+  }
+  return out;
 }
 
 std::shared_ptr<Inode> Inodes::forget(std::uint64_t id, std::uint64_t lookups) {
@@ -130,7 +192,9 @@ std::shared_ptr<Inode> Inodes::forget(std::uint64_t id, std::uint64_t lookups) {
   // The kernel may forget an inode when it has released its files, although these may still have data to
   // write. A lookup of the file in the meantime has to find the inode with its state.
   if (inode.lookups != 0 || !inode.open.empty()) return nullptr;
+  inode.believed_until = {};
   displace(inode);
+  drop_others(inode, [](const OtherNames::Name& /*one*/) { return true; });
   by_handle_.erase(std::string(inode.handle.chars()));
   remembered_.add(id, inode.handle);
   auto forgotten = std::move(at->second);

@@ -29,6 +29,7 @@
 #include "fs/kernel_pages.h"
 #include "fs/known_attributes.h"
 #include "fs/name_changes.h"
+#include "fs/other_names.h"
 #include "fs/search_rights.h"
 
 namespace nfsrdma::fs {
@@ -46,6 +47,9 @@ struct Inode {
   /// known, or no longer known; the name is then only used in messages.
   std::uint64_t parent = 0;
   std::string label;
+  std::uint64_t found = 0;  ///< increases each time the inode is found at a place; orders these events
+  async::TimePoint believed_until{};  ///< when the kernel's entry for this place expires
+  OtherNames others;                  ///< other places that the kernel may use without a LOOKUP
   FileType type = FileType::unknown;
   SearchRights searchers;  ///< only in a directory, on a mount for several users
   NameChanges entries;     ///< only in a directory: changes of names by this mount
@@ -83,12 +87,26 @@ class Inodes {
   /// Returns the inode of the file, creating it if necessary, and counts one lookup.
   std::shared_ptr<Inode> look_up(const FileHandle& handle, const std::string& label, FileType type);
   /// Notes that the inode was found at this place, or renamed to it. An inode with several names has the
-  /// place where it was found last.
+  /// place where it was found last. Its earlier place moves to Inode::others if the kernel may still believe it.
   void place(Inode& inode, std::uint64_t directory, const std::string& name);
-  /// Called when the inode may no longer be at its place. It then has none.
+  /// Called when the inode may no longer be at its place. It then has none. The kernel may still believe it.
   void displace(Inode& inode);
-  /// Returns the inode that was found at this place last; null if none is known.
+  /// Called when this mount has removed or renamed the name, which the kernel therefore does not believe any more.
+  void left(std::uint64_t directory, const std::string& name);
+  /// Marks the place at which the inode was found at the time `found` as one that leads elsewhere, unless the inode
+  /// was found there again. Returns that place if it is news and the kernel may still believe it.
+  const OtherNames::Name* lead_elsewhere(Inode& inode, std::uint64_t found);
+  /// Removes from Inode::others what was found at this time.
+  void forget_other(Inode& inode, std::uint64_t found);
+  /// Returns the inode that has this place as its own and was found there last; null if none is known.
   [[nodiscard]] std::shared_ptr<Inode> at(std::uint64_t directory, const std::string& name) const;
+  /// Returns the inode that was found at this place last, even if it was found at other places later, and the time at
+  /// which the kernel's entry for the place expires.
+  struct Believed {
+    std::shared_ptr<Inode> inode;
+    async::TimePoint until{};
+  };
+  [[nodiscard]] Believed believed_at(std::uint64_t directory, const std::string& name) const;
   [[nodiscard]] std::shared_ptr<Inode> find(std::uint64_t id) const;
   [[nodiscard]] std::shared_ptr<Inode> find(const FileHandle& handle) const;
   /// Returns the file handle of an inode that is in the table or remembered.
@@ -124,8 +142,13 @@ class Inodes {
     std::pmr::list<std::uint64_t> order_{&memory_};  // in the order in which they were forgotten
   };
   Remembered remembered_;
-  // By hash of the place, which is smaller than a name.
+  void unindex(const Inode& inode, std::uint64_t directory, const std::string& name);
+  template <class Predicate>
+  void drop_others(Inode& inode, Predicate is_meant);
+  // By hash of the place, which is smaller than a name: one for the place of each inode, and one for each of its other
+  // names.
   std::unordered_multimap<std::size_t, std::uint64_t> by_place_;
+  std::uint64_t found_ = 0;  // the greatest Inode::found
   std::uint64_t last_ = kRoot;
 };
 

@@ -168,7 +168,7 @@ async::Task<Status> Removal::remove_name(Naming& naming, Caller caller, std::sha
                                          std::string name, Engine::Removed what) {
   auto removed = co_await engine_.remove(caller, directory->handle, name, what);
   if (!removed && is_refusal(removed.error())) co_return removed.error();
-  unlinked(*directory, name);
+  unlinked(*directory, name, removed.has_value());
   if (!removed) co_return removed.error();
   naming.gone(name);
   naming.brought(*removed);
@@ -236,11 +236,13 @@ class Removal::Going {
   const std::span<const HiddenName> names_;
 };
 
-/// Called when, as far as is known, the name does not exist any more.
-void Removal::unlinked(const Inode& directory, const std::string& name) {
+/// Called when, as far as is known, the name does not exist any more. Unless this is `sure` the kernel gets an error, and
+/// may go on to believe the name.
+void Removal::unlinked(const Inode& directory, const std::string& name, bool sure) {
   const auto inode = inodes_.at(directory.id, name);
   freshness_.unlinked(inode.get());
   if (inode) inodes_.displace(*inode);
+  if (sure) inodes_.left(directory.id, name);
 }
 
 async::Task<Status> Removal::hide(Caller caller, std::shared_ptr<Inode> directory, std::string name,
@@ -251,7 +253,7 @@ async::Task<Status> Removal::hide(Caller caller, std::shared_ptr<Inode> director
       co_await engine_.rename(std::move(caller), directory->handle, name, directory->handle, where.name);
   if (!renamed && is_refusal(renamed.error())) co_return renamed.error();
   where.sure = renamed.has_value();
-  unlinked(*directory, name);
+  unlinked(*directory, name, where.sure);
   co_await hidden(std::move(inode), std::move(where));
   if (!renamed) co_return renamed.error();
   ++counters_.hidden;
@@ -309,10 +311,14 @@ async::Task<Result<Renamed>> Removal::rename_now(Renaming what) {
   auto renamed = co_await engine_.rename(what.caller, what.source->handle, what.old_name, what.target->handle,
                                          what.new_name);
   if (!renamed && is_refusal(renamed.error())) co_return renamed;
-  const auto moved = inodes_.at(what.source->id, what.old_name);
-  unlinked(*what.target, what.new_name);
-  unlinked(*what.source, what.old_name);
-  if (renamed && moved) inodes_.place(*moved, what.target->id, what.new_name);
+  // The kernel gives the new name to the inode that it believes to have the old one, until the same time.
+  const auto [moved, until] = inodes_.believed_at(what.source->id, what.old_name);
+  unlinked(*what.target, what.new_name, renamed.has_value());
+  unlinked(*what.source, what.old_name, renamed.has_value());
+  if (renamed && moved) {
+    inodes_.place(*moved, what.target->id, what.new_name);
+    moved->believed_until = until;
+  }
   if (moved) moved->names.unhide(what.source->handle, what.old_name, renamed.has_value());
   co_return renamed;
 }

@@ -147,7 +147,7 @@ class Removal {
                                                   HiddenName where);
   async::Task<Result<Renamed>> rename_over_renamed(Renaming what, std::shared_ptr<Inode> replaced);
   async::Task<Result<Renamed>> rename_now(Renaming what);
-  void unlinked(const Inode& directory, const std::string& name);
+  void unlinked(const Inode& directory, const std::string& name, bool sure);
   class Going;
   async::Task<bool> await_emptying(std::shared_ptr<Inode> parent, std::string name);
   [[nodiscard]] bool is_being_emptied(const FileHandle& directory) const;

@@ -32,6 +32,7 @@
 #include "fs/directory_pages.h"
 #include "fuse/mountinfo.h"
 #include "mount/mounting.h"
+#include "support/engine_fixture.h"
 #include "support/nfs_responder.h"
 #include "support/skipped.h"
 
@@ -587,6 +588,68 @@ std::string read_all(int fd) {
 }
 
 }  // namespace
+
+TEST_CASE(
+    "F10 open(2) of a name that leads to another file by now opens that one, whatever else the file is "
+    "called") {
+  Mounting m;
+  EngineClient other(m.server, "other");
+  const nfs4::Caller who = user(0);
+  const auto other_renames = [&](const std::string& from, const std::string& to) {
+    CHECK(other.run(other.engine.rename(who, other.root, from, other.root, to)));
+  };
+  m.server.add_file("/a", "old");
+  std::string options;
+  SUBCASE("as usual") {}
+  SUBCASE("for several users") {
+    options = "allow_other";
+  }
+  SUBCASE("NFSv4.0") {
+    options = "vers=4.0";
+  }
+  m.mount(options);
+  CHECK(content_of(m.path("a")) == "old");
+  bool links = false;
+  SUBCASE("of a file with one name") {}
+  SUBCASE("of a file with two") {
+    links = true;
+  }
+  if (links) CHECK(::link(m.path("a").c_str(), m.path("link").c_str()) == 0);
+  other_renames("a", "b");
+  m.server.add_file("/a", "new");
+  CHECK(content_of(m.path("b")) == "old");
+  CHECK(content_of(m.path("a")) == "new");
+  CHECK(content_of(m.path("b")) == "old");
+  if (links) CHECK(content_of(m.path("link")) == "old");
+}
+
+TEST_CASE("F10 names that lead elsewhere are dropped while programs change the directory") {
+  constexpr int kRounds = 60;
+  Mounting m;
+  EngineClient other(m.server, "other");
+  const nfs4::Caller who = user(0);
+  m.server.add_file("/a0", "text");
+  m.mount();
+  const auto change = [&] {
+    for (int i = 0;; ++i) {
+      const std::string name = m.path("own" + std::to_string(::getpid()) + "." + std::to_string(i % 3));
+      const int fd = ::open(name.c_str(), O_RDWR | O_CREAT, 0600);
+      if (fd < 0 || ::write(fd, "x", 1) != 1 || ::close(fd) != 0) return 1;
+      if (::rename(name.c_str(), (name + ".new").c_str()) != 0) return 2;
+      if (::unlink((name + ".new").c_str()) != 0) return 3;
+    }
+  };
+  Child first(change), second(change);
+  for (int i = 0; i < kRounds; ++i) {
+    const std::string from = "a" + std::to_string(i), to = "a" + std::to_string(i + 1);
+    CHECK(content_of(m.path(from)) == "text");
+    CHECK(other.run(other.engine.rename(who, other.root, from, other.root, to)));
+    CHECK(content_of(m.path(to)) == "text");
+    CHECK(content_of(m.path(from)).empty());
+  }
+  CHECK_FALSE(first.ended(0ms));
+  CHECK_FALSE(second.ended(0ms));
+}
 
 TEST_CASE("F19 a kernel handle opens its file, also when the kernel has forgotten it") {
   Mounting m;

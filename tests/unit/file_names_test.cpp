@@ -71,24 +71,16 @@ TEST_CASE("F8 file names: a hidden one is where it is, until it is renamed or ta
   CHECK_FALSE(m.names.any_hidden());
 }
 
-TEST_CASE("F19 file names: who was refused by name opens it once without, unless it was looked up") {
+TEST_CASE("F19 file names: a name is believed for as long as was said, unless there is doubt") {
   Names m;
   const auto now = m.loop.now();
   m.names.believe(now + 2s);
   CHECK(m.names.is_believed(now + 1s));
   m.names.believe_less(1s);
   CHECK_FALSE(m.names.is_believed(now + 1s));
-  m.names.refused(7);
+  CHECK(m.names.is_believed(now));
+  m.names.doubt();
   CHECK_FALSE(m.names.is_believed(now));
-  CHECK_FALSE(m.names.is_second_try(8));
-  CHECK(m.names.is_second_try(7));
-  CHECK_FALSE(m.names.is_second_try(7));
-  m.names.refused(7);
-  m.names.found();
-  CHECK_FALSE(m.names.is_second_try(7));
-  for (unsigned thread = 0; thread <= FileNames::kMostExcused; ++thread) m.names.refused(thread);
-  CHECK_FALSE(m.names.is_second_try(0));
-  CHECK(m.names.is_second_try(1));
 }
 
 }  // namespace nfsrdma::fs

@@ -1,0 +1,101 @@
+// The names of one file that the kernel may use without a LOOKUP, apart from the name by which the file was found last
+// (Inode::label).
+//
+// The kernel opens a file by its inode number and does not say by which name a program has opened it. A file that was
+// found by several names in the last minute may have been opened by any of them, and some of them may lead elsewhere by
+// now. So FileSystem::open() checks all of them.
+//
+// Rules:
+//   Which names are in the list?      Each earlier place of the inode (Inodes::place) until the kernel's entry for it
+//                                     expires. Not directories: no open of theirs is checked by name.
+//   How many?                         kMost. While the list is full, the kernel gets further names with a validity of
+//                                     zero, so that it looks them up at each use.
+//   Does a name lead elsewhere?       Yes once it is_wrong: an open has checked it, or the server has said that the file
+//                                     has one link and the file was found by another name. The kernel is then notified
+//                                     to drop its entry, and the name stays in the list until that is done.
+//   May a thread open the file        Not while a name is wrong. Its open fails with ESTALE, upon which Linux walks the
+//   meanwhile?                        path again and looks up each name of it. The thread's next open of this file
+//                                     passes without a check of the names in the list, once (take_second_try()).
+//
+// Inodes changes the list, because it also keeps the index of places. A plain container, confined to the loop's thread.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "async/world.h"
+
+namespace nfsrdma::fs {
+
+class OtherNames {
+ public:
+  static constexpr std::size_t kMost = 4;
+  /// Most of these threads find another file when they walk the path again.
+  static constexpr std::size_t kMostRefused = 64;
+
+  struct Name {
+    std::uint64_t directory = 0;
+    std::string name;
+    async::TimePoint until{};  ///< when the kernel's entry expires
+    std::uint64_t found = 0;   ///< Inode::found at the time when this was the inode's place
+    bool is_wrong = false;     ///< the name is known to lead elsewhere
+  };
+
+  [[nodiscard]] const std::vector<Name>& all() const { return names_; }
+  [[nodiscard]] bool is_full() const { return names_.size() >= kMost; }
+  [[nodiscard]] bool any_wrong(async::TimePoint now) const {
+    return std::ranges::any_of(names_, [now](const Name& one) { return one.is_wrong && now < one.until; });
+  }
+  [[nodiscard]] const Name* find(std::uint64_t directory, const std::string& name) const {
+    const auto at = std::ranges::find_if(
+        names_, [&](const Name& one) { return one.directory == directory && one.name == name; });
+    return at == names_.end() ? nullptr : &*at;
+  }
+  void add(Name name) { names_.push_back(std::move(name)); }
+  /// Marks the name that was found at this time. Returns null if it is not in the list, or is marked already.
+  const Name* mark_wrong(std::uint64_t found) {
+    const auto at = std::ranges::find(names_, found, &Name::found);
+    if (at == names_.end() || std::exchange(at->is_wrong, true)) return nullptr;
+    return &*at;
+  }
+  /// Takes the names for which `is_meant` is true out of the list.
+  template <class Predicate>
+  std::vector<Name> take(Predicate is_meant) {
+    std::vector<Name> out;
+    for (auto at = names_.begin(); at != names_.end();) {
+      if (is_meant(*at)) {
+        out.push_back(std::move(*at));
+        at = names_.erase(at);
+      } else {
+        ++at;
+      }
+    }
+    if (std::ranges::none_of(names_, &Name::is_wrong)) refused_.clear();
+    return out;
+  }
+
+  /// Called when the thread's open was refused because a name leads elsewhere. `found` is Inode::found at that time.
+  void refused(std::uint32_t thread, std::uint64_t found) {
+    if (refused_.size() >= kMostRefused) refused_.erase(refused_.begin());
+    refused_.emplace_back(thread, found);
+  }
+  /// Returns what refused() was given, once, if the thread repeats an open that was refused.
+  [[nodiscard]] std::optional<std::uint64_t> take_second_try(std::uint32_t thread) {
+    const auto at = std::ranges::find(refused_, thread, &Refused::first);
+    if (at == refused_.end()) return std::nullopt;
+    const std::uint64_t found = at->second;
+    std::erase_if(refused_, [thread](const Refused& one) { return one.first == thread; });
+    return found;
+  }
+
+ private:
+  using Refused = std::pair<std::uint32_t, std::uint64_t>;
+  std::vector<Name> names_;
+  std::vector<Refused> refused_;
+};
+
+}  // namespace nfsrdma::fs
