@@ -5,8 +5,9 @@
 // parts (lanes.h, lease.h, delegations.h, ...) hold a Calls& and never one of these classes, so that each
 // part can be tested by itself (tests/support/scripted_calls.h).
 //
-// call() waits while the session is recovered, and makes the call again if the server asks for that. An Error
-// from it says that there is no answer that could be used. call_in_recovery() is for the recovery itself,
+// call() waits while the session is recovered, and makes the call again if the server asks for that. Before
+// each try it asks whether the call is still wanted (Compound::only_while). An Error from it says that there
+// is no answer that could be used. call_in_recovery() is for the recovery itself,
 // which all other calls wait for. call_over() needs no session.
 //
 // Confined to the loop's thread.

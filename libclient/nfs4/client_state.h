@@ -25,7 +25,7 @@ struct ClientState {
       : outstanding(calls.loop()),
         opens(calls.loop()),
         openings(calls, outstanding),
-        leftovers(calls, outstanding),
+        leftovers(calls, opens, outstanding),
         delegations({calls, lease, opens, openings, leftovers, outstanding, modifications, counters,
                      std::move(hold)}),
         locks(calls, leftovers),

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -112,6 +113,11 @@ class Compound {
     return add<op::READLINK>();
   }
 
+  /// Has the call end with ErrorKind::cancelled if this returns false before a try: the reason for the call may
+  /// be gone after it has waited for a recovery, or because the server asked to wait. For calls that are
+  /// repeatable().
+  void only_while(std::function<bool()> is_wanted) { is_wanted_ = std::move(is_wanted); }
+  [[nodiscard]] bool is_wanted() const { return !is_wanted_ || is_wanted_(); }
   /// Has the call sent over this connection, unless that is down by then.
   void over(rpc::Channel& channel) { over_ = &channel; }
   /// Returns null if any connection will do.
@@ -243,6 +249,7 @@ class Compound {
   const char* what_;
   const security::Mark mark_;
   rpc::Channel* over_ = nullptr;
+  std::function<bool()> is_wanted_;
   std::size_t count_at_ = 0;     // where the count of operations stands in the stream
   std::size_t sequence_at_ = 0;  // where SEQUENCE's arguments stand; 0 if there is none
   std::uint32_t count_ = 0;

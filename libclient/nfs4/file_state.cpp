@@ -284,8 +284,8 @@ async::Task<Status> FileState::close_once() {
       if (!passes(retry_of(status))) co_return status_error(status, "CLOSE", open_.path);
       // A program could not act upon this: the data is safe, or its error is known, by now. Linux's client
       // does not report it, either.
-      session_.leftovers().close_beside(open_.file, used, open_.owner);
       is_closed();
+      session_.leftovers().close_beside(open_.file, used, open_.owner);
       co_return Status();
     }
     const bool again = co_await look_again(used, status, looked++);

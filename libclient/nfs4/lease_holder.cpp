@@ -99,6 +99,10 @@ Error LeaseHolder::unknown_outcome(const Compound& compound, const Error& why) c
           why.message() + "; whether the server did it is not known: look before it is done again"};
 }
 
+Error LeaseHolder::not_wanted(const Compound& compound) const {
+  return {ErrorKind::cancelled, EINTR, compound.what(), channel_.server(), "the call is not needed any more"};
+}
+
 Error LeaseHolder::not_recovered(const Compound& compound, const std::optional<Error>& last) const {
   std::string text = "the session with the server could not be had again in time";
   if (last) text += " (" + last->text() + ")";

@@ -127,6 +127,8 @@ class LeaseHolder : public Calls {
   /// Returns an Error if the Compound is_a_gamble().
   [[nodiscard]] std::optional<Error> gamble(const Compound& compound) const;
   [[nodiscard]] Error unknown_outcome(const Compound& compound, const Error& why) const;
+  /// The Error of a call whose reason is gone (Compound::only_while).
+  [[nodiscard]] Error not_wanted(const Compound& compound) const;
   /// Returns the Error of a call for which a recovery has not ended in time. `last`: why the
   /// recovery's last try failed.
   [[nodiscard]] Error not_recovered(const Compound& compound, const std::optional<Error>& last) const;

@@ -30,6 +30,7 @@ async::Task<void> Leftovers::close(nfs_fh4 file, stateid4 stateid, std::uint64_t
     Compound compound = calls_.begin_on(file, "CLOSE");
     compound.by(owner);
     compound.add<op::CLOSE>({0, stateid});
+    compound.only_while([&] { return opens_.with_state(file, stateid) == nullptr; });
     auto closed = co_await calls_.call(std::move(compound));
     const bool again = co_await retries.again(closed ? closed->status() : NFS4_OK);
     if (!again) co_return;

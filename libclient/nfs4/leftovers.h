@@ -1,6 +1,9 @@
 // Gives back to the server, in the background, state that has no user here: opens that are not open for any
 // program, and stateids that the server has revoked or replaced.
 //
+// An OPEN returns the state that its owner has of the file already, if there is one. So what was opened for
+// nobody may be the state of a registered open by the time that it is to be closed. Such state is not closed.
+//
 // Failures are not reported, because state that cannot be given back goes with the client id at the latest.
 // If a refusal may pass, the call is made again (retries.h).
 //
@@ -8,13 +11,16 @@
 #pragma once
 
 #include "nfs4/calls.h"
+#include "nfs4/opens.h"
 #include "nfs4/outstanding.h"
 
 namespace nfsrdma::nfs4 {
 
 class Leftovers {
  public:
-  Leftovers(Calls& calls, Outstanding& outstanding) : calls_(calls), outstanding_(outstanding) {}
+  /// `opens`: the registry of the opens that have a user.
+  Leftovers(Calls& calls, const Opens& opens, Outstanding& outstanding)
+      : calls_(calls), opens_(opens), outstanding_(outstanding) {}
   Leftovers(const Leftovers&) = delete;
   Leftovers& operator=(const Leftovers&) = delete;
 
@@ -23,7 +29,8 @@ class Leftovers {
   async::Task<void> free(stateid4 stateid);
   /// Calls free() in the background. Does nothing if the session is ending.
   void free_beside(const stateid4& stateid);
-  /// Sends CLOSE, in the background, for an open without a user. `owner`: Open::owner.
+  /// Sends CLOSE, in the background, for an open without a user. Does nothing while a registered open has
+  /// that state. `owner`: Open::owner.
   void close_beside(const nfs_fh4& file, const stateid4& stateid, std::uint64_t owner);
 
  private:
@@ -31,6 +38,7 @@ class Leftovers {
   async::Task<void> close(nfs_fh4 file, stateid4 stateid, std::uint64_t owner);
 
   Calls& calls_;
+  const Opens& opens_;
   Outstanding& outstanding_;
 };
 

@@ -11,6 +11,12 @@ Error closed_meanwhile(const std::string& path) {
   return {ErrorKind::usage, EBADF, "OPEN", path, "the file has been closed"};
 }
 
+/// Whether the open has another state by now than the one that an OPEN was to replace, with the access that is
+/// needed.
+bool is_replaced(const Open& open, const stateid4& replaced) {
+  return open.held && open.stateid != replaced && (open.needed & ~open.access) == 0;
+}
+
 }  // namespace
 
 async::Task<Status> OpenRecovery::reclaim_all(async::TimePoint deadline) {
@@ -61,7 +67,7 @@ async::Task<Status> OpenRecovery::reclaim(std::shared_ptr<Open> open, async::Tim
     co_return Status();
   }
   nfsstat4 status = NFS4_OK;
-  auto done = co_await claim(open, Claim::reclaim, deadline, status);
+  auto done = co_await claim(open, Claim::reclaim, open->stateid, deadline, status);
   if (done) co_return co_await around_.locks.claim(open, Claim::reclaim, deadline);
   const bool undecodable = done.error().kind() == ErrorKind::protocol;
   if (status == NFS4_OK && !undecodable) co_return done;
@@ -83,15 +89,20 @@ async::Task<Status> OpenRecovery::reclaim(std::shared_ptr<Open> open, async::Tim
 
 async::Task<Status> OpenRecovery::renew(std::shared_ptr<Open> open) {
   nfsstat4 status = NFS4_OK;
-  co_return co_await claim(open, Claim::anew, around_.calls.default_deadline(), status);
+  co_return co_await claim(open, Claim::anew, open->stateid, around_.calls.default_deadline(), status);
 }
 
 /// Sends an OPEN by file handle: CLAIM_PREVIOUS in the grace period, else CLAIM_FH (RFC 8881 18.16). In
-/// NFSv4.0 the latter is CLAIM_NULL, followed by a check that the name led to the file. `status`: the
-/// server's refusal; NFS4_OK also if there was no answer.
-async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, async::TimePoint deadline,
-                                        nfsstat4& status) {
+/// NFSv4.0 the latter is CLAIM_NULL, followed by a check that the name led to the file. `replaced`: the
+/// stateid that Claim::anew is to replace; once it is replaced nothing more is sent. `status`: the server's
+/// refusal; NFS4_OK also if there was no answer.
+async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, stateid4 replaced,
+                                        async::TimePoint deadline, nfsstat4& status) {
   Calls& calls = around_.calls;
+  const auto is_needless = [open, how, replaced] {
+    return how == Claim::anew && is_replaced(*open, replaced);
+  };
+  if (is_needless()) co_return Status();
   const Openings::Guard opening(around_.openings);
   // Claim::anew asks only for the access that is needed, because the right to the rest may be gone.
   const std::uint32_t asked = how == Claim::anew && open->needed != 0 ? open->needed : open->access;
@@ -107,7 +118,9 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, a
                              ? open_previous(calls, *open)
                              : open_again(calls, *open, asked, around_.delegations.wanted_for(asked)));
   if (by_name) compound.add<op::GETFH>();
+  compound.only_while([is_needless] { return !is_needless(); });
   auto reply = co_await call_for(how, calls, std::move(compound), deadline);
+  if (!reply && is_needless()) co_return Status();
   if (!reply) co_return reply.error();
   OPEN4res res;
   GETFH4res found;
@@ -120,26 +133,24 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, a
   const nfs_fh4 file = by_name ? found.get<NFS4_OK>()->object : open->file;
   if (!calls.has_sessions()) {
     auto settled = co_await calls.settle_owner(*reply, ok, file, open->caller);
-    if (is_repeated_answer(settled)) co_return co_await claim(open, how, deadline, status);
+    if (is_repeated_answer(settled)) co_return co_await claim(open, how, replaced, deadline, status);
     if (!settled) co_return settled;
   }
   if (file != open->file) {
-    around_.leftovers.close_beside(file, ok.stateid, open->owner);
-    around_.delegations.return_stray(file, ok.delegation);
+    give_back(file, ok, asked, open->owner);
     status = NFS4ERR_STALE;
     co_return status_error(status, "OPEN", open->path);
   }
   if (!open->held) {
     // The file was closed while the OPEN was under way, and no other code would give back the state that it
     // returned.
-    around_.leftovers.close_beside(open->file, ok.stateid, open->owner);
-    around_.delegations.return_stray(open->file, ok.delegation);
+    give_back(open->file, ok, asked, open->owner);
     if (how == Claim::reclaim) co_return Status();
     co_return closed_meanwhile(open->path);
   }
   if (opening.is_over(ok.stateid, *reply)) {
     if (reply->epoch() == calls.epoch()) around_.delegations.take(*open, ok.delegation);
-    co_return co_await claim(open, how, deadline, status);
+    co_return co_await claim(open, how, replaced, deadline, status);
   }
   const bool another = ok.stateid.other != open->stateid.other;
   take(*open, ok, asked, how);
@@ -148,6 +159,18 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, a
   if (around_.claims_expired_locks) locked = co_await around_.locks.claim(open, Claim::anew, deadline);
   if (!around_.claims_expired_locks || !locked) around_.locks.lose(*open);
   co_return locked;
+}
+
+/// Gives back the state that an OPEN for `asked` returned of a file that it was not sent for. If a registered
+/// open has that state, the OPEN has only made its stateid a later one.
+void OpenRecovery::give_back(const nfs_fh4& file, const OPEN4resok& ok, std::uint32_t asked,
+                             std::uint64_t owner) {
+  if (Open* const other = around_.opens.with_state(file, ok.stateid)) {
+    other->opened(ok.stateid, asked);
+  } else {
+    around_.leftovers.close_beside(file, ok.stateid, owner);
+  }
+  around_.delegations.return_stray(file, ok.delegation);
 }
 
 /// Stores the state that an OPEN for `asked` returned.
@@ -193,7 +216,7 @@ async::Task<Status> OpenRecovery::reopen(std::shared_ptr<Open> held, stateid4 us
   Status done;
   for (Retries retries(around_.calls.loop(), deadline);;) {
     status = NFS4_OK;
-    done = co_await claim(held, Claim::anew, deadline, status);
+    done = co_await claim(held, Claim::anew, used, deadline, status);
     // If the server asks to wait, Calls::call() itself has waited.
     if (done || retry_of(status) != Retry::some_times) break;
     const bool again = co_await retries.again(status);
@@ -205,8 +228,7 @@ async::Task<Status> OpenRecovery::reopen(std::shared_ptr<Open> held, stateid4 us
   // While this OPEN was under way, another OPEN or an OPEN_DOWNGRADE may have got a newer stateid. The file
   // is open under that one, although in NFSv4.0 this OPEN may have found another file at the name. The newer
   // state does not help if it gives less access than is needed, because calls would be refused with OPENMODE.
-  const bool renewed = open.held && open.stateid != used && (open.needed & ~open.access) == 0;
-  if (!done && status != NFS4_OK && renewed) co_return Status();
+  if (!done && status != NFS4_OK && is_replaced(open, used)) co_return Status();
   // Unless the refusal is final, the next use of the file tries again.
   if (!done && (retry == Retry::never || retry == Retry::otherwise)) {
     open.lost = done.error();

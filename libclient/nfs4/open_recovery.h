@@ -12,8 +12,13 @@
 // Several calls that find this out at the same time share one OPEN. Locks are claimed again only if the user
 // wishes so (SessionOptions::recover_expired_locks), because another client may have held them in between.
 //
-// If a file is closed while its OPEN is under way, the state that the OPEN returns is given back. If an OPEN
-// is undone before its answer comes (openings.h), it is sent once more.
+// An OPEN is not sent any more once the open has got another stateid that gives the access it needs, as when
+// a recovery has reclaimed it meanwhile. In NFSv4.0 the OPEN is by name, and the name may lead to another file
+// by then.
+//
+// If an OPEN has found another file, or the file is closed while its OPEN is under way, the state that the
+// OPEN returns is given back, unless it is that of another open: of the owner who has that other file open, or
+// has opened the file again. If an OPEN is undone before its answer comes (openings.h), it is sent once more.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -57,8 +62,9 @@ class OpenRecovery {
   async::Task<Status> reclaim_each(async::TimePoint deadline, const Retries& retries, nfsstat4& trouble);
   async::Task<Status> reclaim(std::shared_ptr<Open> open, async::TimePoint deadline, const Retries& retries,
                               nfsstat4& trouble);
-  async::Task<Status> claim(std::shared_ptr<Open> open, Claim how, async::TimePoint deadline,
-                            nfsstat4& status);
+  async::Task<Status> claim(std::shared_ptr<Open> open, Claim how, stateid4 replaced,
+                            async::TimePoint deadline, nfsstat4& status);
+  void give_back(const nfs_fh4& file, const OPEN4resok& ok, std::uint32_t asked, std::uint64_t owner);
   void take(Open& open, const OPEN4resok& ok, std::uint32_t asked, Claim how);
 
   const Around around_;

@@ -57,6 +57,15 @@ class Opens {
   [[nodiscard]] const Files& files() const { return files_; }
   /// Returns the record of a file of which this client has an open; null if it has none.
   [[nodiscard]] Files::Found file(const nfs_fh4& handle) const { return files_.find(handle); }
+  /// Returns the open of the file whose state the stateid belongs to, whatever its seqid; null if none is
+  /// registered.
+  [[nodiscard]] Open* with_state(const nfs_fh4& handle, const stateid4& stateid) const {
+    const Files::Found record = files_.find(handle);
+    if (!record) return nullptr;
+    const auto found = std::ranges::find_if(
+        record->opens, [&](const Open* open) { return open->stateid.other == stateid.other; });
+    return found != record->opens.end() ? *found : nullptr;
+  }
   /// State that the data of all files shares.
   [[nodiscard]] const std::shared_ptr<writing::AllFiles>& data() const { return data_; }
   /// Number of locked ranges.

@@ -94,6 +94,10 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
     // wait.
     if (recovering() && !adopted) is_ready = co_await ready(deadline);
     if (!is_ready) co_return not_recovered(compound, recovery_.last_error());
+    if (!compound.is_wanted()) {
+      channel_.give_back(compound.take_message());
+      co_return not_wanted(compound);
+    }
     Attempt attempt;
     attempt.asks_caching = asks_caching;
     auto reply = co_await call_once(compound, deadline, attempt, false, std::move(adopted));

@@ -1,7 +1,7 @@
 // A Calls (nfs4/calls.h) whose server is the test: for parts of a session by themselves, on virtual time.
 //
 //     ScriptedCalls calls;
-//     Leftovers leftovers(calls, outstanding);
+//     Leftovers leftovers(calls, opens, outstanding);
 //     const ScriptedCalls::Last last(calls);
 //     leftovers.close_beside(file, stateid);
 //     CHECK(calls.next_arguments<op::CLOSE>().open_stateid == stateid);    // of the oldest call that waits
@@ -217,6 +217,7 @@ class ScriptedCalls final : public nfs4::Calls {
 
   async::Task<Result<nfs4::CompoundReply>> ask(Way way, rpc::Channel* over, nfs4::Compound& compound,
                                                async::TimePoint deadline) {
+    if (!compound.is_wanted()) return not_wanted(compound.what());
     auto asked = std::make_shared<Asked>();
     asked->what = compound.what();
     asked->way = way;
@@ -226,6 +227,9 @@ class ScriptedCalls final : public nfs4::Calls {
     const auto bytes = compound.message().stream.bytes();
     asked->bytes.assign(bytes.begin(), bytes.end());
     return wait_for(std::move(asked));
+  }
+  static async::Task<Result<nfs4::CompoundReply>> not_wanted(const char* what) {
+    co_return Error(ErrorKind::cancelled, EINTR, what, "server", "not wanted any more");
   }
   async::Task<Result<nfs4::CompoundReply>> wait_for(std::shared_ptr<Asked> asked) {
     asked->epoch = epoch();

@@ -164,7 +164,8 @@ TEST_CASE("opens: locked ranges are counted over files and owners") {
 TEST_CASE("leftovers: stray opens are closed and stateids freed beside, and count as outstanding") {
   ScriptedCalls calls;
   Outstanding outstanding(calls.loop());
-  Leftovers leftovers(calls, outstanding);
+  const Opens opens(calls.loop());
+  Leftovers leftovers(calls, opens, outstanding);
   const ScriptedCalls::Last last(calls);
   leftovers.close_beside(file_handle(4), stateid_of(1), 7);
   leftovers.free_beside(stateid_of(2));
@@ -180,10 +181,34 @@ TEST_CASE("leftovers: stray opens are closed and stateids freed beside, and coun
   CHECK(none.done());
 }
 
+TEST_CASE("leftovers: what is open for a user by now is not closed") {
+  ScriptedCalls calls;
+  Outstanding outstanding(calls.loop());
+  Opens opens(calls.loop());
+  Leftovers leftovers(calls, opens, outstanding);
+  const ScriptedCalls::Last last(calls);
+  leftovers.close_beside(file_handle(4), stateid_of(4), 7);
+  CHECK(calls.all() == "CLOSE");
+  opens.hold(open_of(4, calls));
+  // The server refuses the CLOSE for now, and the next one would close what the program has open.
+  calls.answer(Script().ok<op::PUTFH>().refuse<op::CLOSE>(NFS4ERR_SERVERFAULT));
+  calls.pass(21ms);
+  CHECK(calls.all() == "CLOSE");
+  leftovers.close_beside(file_handle(4), stateid_of(4, 9), 7);
+  CHECK(calls.all() == "CLOSE");
+  leftovers.close_beside(file_handle(4), stateid_of(5), 7);  // another state of the file
+  CHECK(calls.all() == "CLOSE CLOSE");
+  calls.fail();
+  auto none = outstanding.none(calls.loop().now() + 1h);
+  calls.start(none);
+  CHECK(none.done());
+}
+
 TEST_CASE("leftovers: where the session ends its stateids go with the client id") {
   ScriptedCalls calls;
   Outstanding outstanding(calls.loop());
-  Leftovers leftovers(calls, outstanding);
+  const Opens opens(calls.loop());
+  Leftovers leftovers(calls, opens, outstanding);
   const ScriptedCalls::Last last(calls);
   calls.phase_now = Calls::Phase::ending;
   leftovers.free_beside(stateid_of(2));

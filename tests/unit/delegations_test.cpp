@@ -20,7 +20,7 @@ struct ScriptedRecalls {
   Outstanding outstanding{calls.loop()};
   Opens opens{calls.loop()};
   Openings openings{calls, outstanding};
-  Leftovers leftovers{calls, outstanding};
+  Leftovers leftovers{calls, opens, outstanding};
   bool held = false;
   std::vector<nfs_fh4> ended;
   Delegations delegations{{calls, lease, opens, openings, leftovers, outstanding, modifications, counters,

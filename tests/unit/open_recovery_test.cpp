@@ -428,6 +428,38 @@ TEST_CASE("open recovery: an OPEN in vain loses nothing that another OPEN's answ
   }
 }
 
+TEST_CASE("open recovery: a file that is closed and opened while it is had again keeps its new open") {
+  Recovering m;
+  const auto before = m.held(1);
+  auto done = m.reopening(before);
+  m.calls.start(done);
+  m.state.opens.release(*before);
+  const auto after = open_of(1, m.calls);
+  after->stateid = stateid_of(11, 1);
+  m.state.opens.hold(after);
+  OPEN4resok ok;
+  ok.stateid = stateid_of(11, 2);
+  m.calls.answer(Script().ok<op::PUTFH>().ok<op::OPEN>(ok));
+  REQUIRE(done.done());
+  CHECK(done.await_resume().error().errno_value() == EBADF);
+  CHECK(m.calls.all() == "OPEN");
+  CHECK(after->stateid == stateid_of(11, 2));
+}
+
+TEST_CASE(
+    "open recovery: a server in trouble is not asked again for a file that another OPEN has had again") {
+  Recovering m;
+  const auto open = m.held(1);
+  auto done = m.reopening(open);
+  m.calls.start(done);
+  m.refused(NFS4ERR_SERVERFAULT);
+  open->opened(stateid_of(11), open->access);
+  m.calls.pass(21ms);
+  REQUIRE(done.done());
+  CHECK(done.await_resume());
+  CHECK(m.calls.all() == "OPEN");
+}
+
 TEST_CASE("open recovery: two calls that find their stateid gone share one OPEN") {
   Recovering m;
   const auto open = m.held(1);

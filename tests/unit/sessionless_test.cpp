@@ -56,6 +56,9 @@ struct Client40 : OnLoop {
     return std::move(made->file);
   }
   void close(OpenRef& file) { CHECK(ok(run(files.close(std::move(file))))); }
+  void rename(const char* from, const char* to) {
+    CHECK(ok(run(engine.rename(nullptr, root, from, root, to))));
+  }
 
   static nfs4::SessionOptions session_options(std::uint32_t slots,
                                               std::optional<std::chrono::milliseconds> patience) {
@@ -148,6 +151,61 @@ TEST_CASE(
   c.close(opened->file);
   c.close(writer);
   CHECK(m.server.open_states() == 0);
+}
+
+TEST_CASE(
+    "S11 sessionless: a file that a recovery has reclaimed is not opened again by a name that leads "
+    "elsewhere") {
+  Scene40 m;
+  Client40& c = m.connect();
+  OpenRef f = c.opened("f", OPEN4_SHARE_ACCESS_READ);
+  OpenRef g = c.opened("g", OPEN4_SHARE_ACCESS_BOTH);
+  REQUIRE(ok(c.run(c.locks.set(g.file(), m.request(kLocker)))));
+  c.rename("f", "moved");
+  c.rename("g", "f");
+  // The READ has the file opened again by its name. The server puts that OPEN off, and restarts.
+  m.server.answer(OP_READ, NFS4ERR_BAD_STATEID);
+  m.server.answer(OP_OPEN, NFS4ERR_DELAY);
+  std::array<std::byte, 4> data{};
+  auto reading = f->read(data, 0);
+  c.start(reading);
+  REQUIRE(c.turn_until([&] { return m.server.count(OP_OPEN) == 3; }));
+  m.server.restart(1s);
+  REQUIRE(c.turn_until([&] { return reading.done(); }, 10s));
+  CHECK(ok(reading.await_resume()));
+  c.turn_for(100ms);
+  CHECK(m.server.locks("/f") == "0-10w");
+  CHECK(m.server.count(OP_CLOSE) == 0);
+  for (const OPEN4args& open : m.server.opens()) {
+    const bool by_name = open.claim.tag() == CLAIM_NULL;
+    CHECK((!by_name || open.owner.clientid != c.session.facts().client_id));
+  }
+  CHECK(ok(c.run(g->write(bytes("of g"), 0, FILE_SYNC4))));
+  c.close(f);
+  c.close(g);
+  CHECK(m.server.open_states() == 0);
+}
+
+TEST_CASE(
+    "sessionless: an OPEN by a name that leads to another file leaves that file open for those who have it") {
+  Scene40 m;
+  Client40& c = m.connect();
+  OpenRef f = c.opened("f", OPEN4_SHARE_ACCESS_BOTH);
+  OpenRef g = c.opened("g", OPEN4_SHARE_ACCESS_READ);
+  REQUIRE(ok(c.run(c.locks.set(g.file(), {kLocker, false, {0, 10}}))));
+  c.rename("f", "moved");
+  c.rename("g", "f");
+  m.server.answer(OP_READ, NFS4ERR_BAD_STATEID);
+  std::array<std::byte, 4> data{};
+  CHECK(errno_of(c.run(f->read(data, 0))) == ESTALE);
+  c.turn_for(100ms);
+  CHECK(m.server.locks("/f") == "0-10r");
+  CHECK(m.server.count(OP_CLOSE) == 0);
+  const auto opens = m.server.count(OP_OPEN);
+  CHECK(ok(c.run(g->read(data, 0))));
+  // The stateid is the one that the last OPEN of the file returned.
+  CHECK(m.server.count(OP_OPEN) == opens);
+  c.close(g);
 }
 
 TEST_CASE(

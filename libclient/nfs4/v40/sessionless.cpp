@@ -131,6 +131,10 @@ async::Task<Result<CompoundReply>> Sessionless::call(Compound compound, async::T
     bool is_ready = true;
     if (recovering()) is_ready = co_await ready(deadline);
     if (!is_ready) co_return not_recovered(compound, last_error_);
+    if (!compound.is_wanted()) {
+      channel_.give_back(compound.take_message());
+      co_return not_wanted(compound);
+    }
     Attempt attempt;
     const Lease::Sent sent = lease_.now();
     auto reply = co_await call_once(compound, deadline, attempt, false);
@@ -223,8 +227,8 @@ async::Task<Result<CompoundReply>> Sessionless::call_once(Compound& compound, as
     if (!in_time) co_return too_late(compound, channel_.server());
   }
   const async::Places::Place place(places_);
-  // The client id may have been lost during the wait.
-  if (recovering() && !for_recovery) {
+  // The client id, or the reason for the call, may have been lost during the wait.
+  if ((recovering() && !for_recovery) || !compound.is_wanted()) {
     attempt.too_late = true;
     co_return too_late(compound, channel_.server());
   }

@@ -88,7 +88,7 @@ class Sessionless final : public LeaseHolder {
   };
   /// Outcome of one try of a call, apart from its Reply.
   struct Attempt {
-    bool too_late = false;     ///< a recovery began before the call was sent
+    bool too_late = false;     ///< before the call was sent a recovery began, or it was not wanted any more
     bool other_seqid = false;  ///< the call is to be sent again with another seqid
     std::uint32_t sends = 0;
   };
