@@ -471,16 +471,18 @@ async::Task<Result<Renamed>> Names::rename(Caller caller, Spot from, std::string
   const bool done = answer->res.tag() == NFS3_OK;
   const auto told = told_by_failure<rename3wcc>(answer->res);  // a success carries the same type
   doubt.sends = answer->sends;
-  bool was_done = answer->res.tag() == NFS3ERR_NOENT && may_have_been_done(doubt, told.fromdir_wcc.after);
+  const bool asks = answer->res.tag() == NFS3ERR_NOENT && may_have_been_done(doubt, told.fromdir_wcc.after);
   saw(*source, told.fromdir_wcc.after);
   saw(*target, told.todir_wcc.after);
-  if (was_done) {
-    // The old name is gone. If the new name exists, this call renamed it; otherwise somebody else removed it.
-    auto looked = co_await lookup(std::move(caller), *target, new_name, text);
-    was_done = looked && looked->object;
-  }
-  if (!done && !was_done) co_return status_error(answer->res.tag(), "RENAME", text);
-  co_return Renamed{to_public(told.fromdir_wcc.after), to_public(told.todir_wcc.after)};
+  const Renamed out{to_public(told.fromdir_wcc.after), to_public(told.todir_wcc.after)};
+  if (done) co_return out;
+  const Error refused = status_error(answer->res.tag(), "RENAME", text);
+  if (!asks) co_return refused;
+  // The old name is gone. If the new name exists, this call renamed it. Otherwise somebody else has removed the
+  // object, under either name.
+  auto looked = co_await lookup(std::move(caller), *target, new_name, text);
+  if (!looked || !looked->object) co_return in_doubt(refused);
+  co_return out;
 }
 
 // ---- listing ----

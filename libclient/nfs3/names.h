@@ -9,7 +9,8 @@
 // Lost answers. A call is sent again when its connection was lost, and the server may execute it twice: its
 // cache of recent calls is bounded, and lost in a restart (RFC 1813 4.8). Then this client's own MKDIR is
 // answered EXIST, or its own REMOVE NOENT. If a call that was sent more than once is refused like that, the
-// directory's time of change and the names decide whether it was done (outcome.cpp).
+// directory's time of change and the names decide whether it was done (outcome.cpp). If they do not tell of a
+// RENAME, its Error says that the outcome is not known.
 //
 // Confined to the loop's thread. Arguments are taken by value: a task may outlive what it was called with.
 #pragma once
@@ -158,6 +159,9 @@ class Names : public Engine {
   /// attributes after it.
   static bool may_have_been_done(const Doubt& doubt, const post_op_attr& directory);
   async::Task<bool> is_as_made(Caller caller, Object object, Expected expected);
+  /// The Error of a call that may have been executed before it was refused, where nothing tells whether it
+  /// was.
+  static Error in_doubt(const Error& refused);
 
   ProcedureCalls& calls_;
   Dialect dialect_;

@@ -6,6 +6,11 @@
 // first sending had no effect, and the refusal is genuine. If it has changed, its present content decides: an
 // object that is as this client would have made it is taken for this client's own, and a name that is gone is
 // taken for removed by it. This cannot tell whether somebody else did the same at the same moment.
+//
+// A RENAME whose old name is gone was made if the new name is there. If both are gone, the file was removed
+// under one of them, or never existed: the outcome is not known.
+#include <cerrno>
+
 #include "nfs3/names.h"
 
 namespace nfsrdma::nfs3 {
@@ -29,6 +34,17 @@ async::Task<bool> Names::is_as_made(Caller caller, Object object, Expected expec
   }
   constexpr std::uint32_t kPermissions = 0777;
   co_return !expected.mode || ((*expected.mode ^ object.attributes->mode) & kPermissions) == 0;
+}
+
+Error Names::in_doubt(const Error& refused) {
+  return {ErrorKind::unknown_outcome,
+          EIO,
+          refused.status(),
+          refused.operation(),
+          refused.peer(),
+          refused.message() +
+              ", but the server may have done it when it was asked first, which is not known: "
+              "look before it is done again"};
 }
 
 }  // namespace nfsrdma::nfs3

@@ -91,8 +91,9 @@ std::optional<Error> LeaseHolder::gamble(const Compound& compound) const {
 }
 
 Error LeaseHolder::unknown_outcome(const Compound& compound, const Error& why) const {
+  // A refusal may be the effect of an earlier transmission, so its errno says nothing of the outcome.
   return {ErrorKind::unknown_outcome,
-          why.errno_value(),
+          why.kind() == ErrorKind::server ? EIO : why.errno_value(),
           why.status(),
           compound.what(),
           channel_.server(),

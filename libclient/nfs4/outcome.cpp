@@ -132,9 +132,7 @@ async::Task<Result<Renamed>> Objects::rename(Caller caller, Spot from, std::stri
     if (source->object) continue;
     auto target = co_await lookup(caller, to, new_name, false);
     if (!target) co_return target.error();
-    // The object has been removed under one of the two names, or never existed.
-    if (!target->object && renamed.error().status() == NFS4ERR_NOENT)
-      co_return status_error(NFS4ERR_NOENT, "rename", from.text(old_name));
+    // The object has been removed under one of the two names, or never existed, which nothing tells.
     if (!target->object) co_return renamed;
     co_return Renamed{std::move(source->directory), std::move(target->directory)};
   }

@@ -475,6 +475,30 @@ TEST_CASE("S10 nfs3: a refusal that the first transmission would have got, too, 
   CHECK(s.error(s.engine->link(s.who, file, s.root, "d")) == EEXIST);
 }
 
+TEST_CASE("S10 nfs3: a rename that is refused after its first sending may have been made, if no name tells") {
+  for (const unsigned version : {3U, 2U}) {
+    CAPTURE(version);
+    Scene3 s(version);
+    s.server.add_file("/old", "text");
+    (void)s.get(s.engine->list(s.who, s.root, 0, {}));
+    s.pass(100ms);
+    s.server.hold(OP_RENAME);  // executed, and not answered
+    auto renaming = s.engine->rename(s.who, s.root, "old", s.root, "new");
+    renaming.handle().resume();
+    while (s.server.held() == 0) s.pass(5ms);
+    REQUIRE(s.server.content("/new") == "text");
+    CHECK(s.error(s.engine->remove(s.who, s.root, "new", Engine::Removed::file)) == 0);
+    s.server.restart();  // and forgets what it has answered
+    s.server.release();
+    while (!renaming.done()) s.pass(5ms);
+    const auto renamed = renaming.await_resume();
+    REQUIRE_FALSE(renamed);
+    CHECK(renamed.error().kind() == ErrorKind::unknown_outcome);
+    CHECK(renamed.error().errno_value() == EIO);
+    CHECK(renamed.error().peer() == "old -> new");
+  }
+}
+
 TEST_CASE("nfs3: a call that the server may have executed ends with an error that says so") {
   Scene3 s;
   s.server.hold(OP_CREATE);

@@ -438,6 +438,28 @@ TEST_CASE("S10 sessionless: DELAY up to the deadline says nothing of what was se
   }
 }
 
+TEST_CASE(
+    "S10 sessionless: a rename that is refused after its first sending may have been made, if no name "
+    "tells") {
+  Scene40 m;
+  Client40& c = m.connect();
+  (void)c.run(c.engine.list(nullptr, c.root, 0, {}));
+  c.turn_for(100ms);
+  m.server.hold(OP_RENAME);  // executed, and not answered
+  auto renaming = c.engine.rename(nullptr, c.root, "f", c.root, "new");
+  c.start(renaming);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  CHECK(m.server.content("/new") == "text");
+  CHECK(ok(c.run(c.engine.remove(nullptr, c.root, "new", engine::Engine::Removed::file))));
+  m.server.restart();  // and forgets what it has answered
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return renaming.done(); }, 60s));
+  const auto renamed = renaming.await_resume();
+  REQUIRE_FALSE(renamed);
+  CHECK(renamed.error().kind() == ErrorKind::unknown_outcome);
+  CHECK(renamed.error().errno_value() == EIO);
+}
+
 TEST_CASE("sessionless: what an OPEN brought whose answer never came goes with the client") {
   Scene40 m(false);
   Client40& c = m.connect();
