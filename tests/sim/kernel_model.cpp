@@ -17,6 +17,8 @@ using async::Task;
 constexpr std::uint64_t kNoEnd = ~std::uint64_t{0};
 /// How long a mapping may have the octets of an append in the wrong place, once that is answered.
 constexpr auto kMisplaced = std::chrono::milliseconds(20);
+/// How long a directory is locked when the mount has a name of it dropped.
+constexpr auto kDirectoryBusy = std::chrono::milliseconds(5);
 
 std::uint64_t page_at(std::uint64_t offset) {
   return offset / KernelModel::kPage;
@@ -49,6 +51,8 @@ KernelModel::KernelModel(fs::FileSystem& files) : files_(files), loop_(files.loo
   });
   files_.on_lengthened(
       [this](std::uint64_t inode, std::uint64_t end, std::byte last) { return lengthen(inode, end, last); });
+  files_.on_wrong_name(
+      [this](std::uint64_t directory, std::string name) { return drop_name(directory, std::move(name)); });
   files_.on_doubt([this](std::uint64_t inode) {
     if (const auto found = nodes_.find(inode); found != nodes_.end()) forget_attributes(*found->second);
   });
@@ -58,6 +62,7 @@ KernelModel::KernelModel(fs::FileSystem& files) : files_(files), loop_(files.loo
 KernelModel::~KernelModel() {
   files_.on_stale_pages(nullptr);
   files_.on_lengthened(nullptr);
+  files_.on_wrong_name(nullptr);
   files_.on_doubt(nullptr);
 }
 
@@ -126,12 +131,8 @@ Task<void> KernelModel::entered(fs::Entry entry, std::uint64_t version) {
   co_await believe(known, entry.attributes, entry.attributes_valid, version);
 }
 
-/// Linux believes all names of an inode. The mount remembers only the one by which it found the file last: if the file is opened
-/// by another one, it does not see that this leads elsewhere by now. That is a fault of the mount (nfsrdma-fuse(8), Names,
-/// promises more), so other names are not believed here.
 void KernelModel::believe_name(std::uint64_t directory, const std::string& name, const fs::Entry& entry) {
   if (entry.inode == 0) return;
-  std::erase_if(names_, [&](const auto& one) { return one.second.inode == entry.inode; });
   const auto until = loop_.now() + std::chrono::duration_cast<async::Clock::duration>(entry.name_valid);
   names_[{directory, name}] = {entry.inode, until};
 }
@@ -139,8 +140,6 @@ void KernelModel::believe_name(std::uint64_t directory, const std::string& name,
 std::uint64_t KernelModel::believed(std::uint64_t directory, const std::string& name) {
   const auto found = names_.find({directory, name});
   if (found == names_.end() || loop_.now() >= found->second.until) return 0;
-  // The mount may have found the file by another name on its own, as when it renames.
-  if (!files_.known_path(directory, name)) return 0;
   ++node(found->second.inode)->held;
   return found->second.inode;
 }
@@ -581,6 +580,12 @@ Task<void> KernelModel::stale(std::uint64_t inode, std::uint64_t offset, std::ui
   co_await drop(known, offset, end);
   notifying_ = false;
   notified_.notify_all();
+}
+
+/// FUSE_NOTIFY_INVAL_ENTRY. The kernel waits until no program looks a name up in the directory, or changes it.
+Task<void> KernelModel::drop_name(std::uint64_t directory, std::string name) {
+  co_await loop_.sleep_for(kDirectoryBusy);
+  forget_name(directory, name);
 }
 
 /// FUSE_NOTIFY_STORE of one byte.
