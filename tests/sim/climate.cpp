@@ -168,10 +168,8 @@ Climate::Climate(Random& random, bool faults, std::string_view without, Always a
   if (sessionless) forget_every = recall_every = {};
   // Without sessions a request that the server has kept through a standstill is executed behind what came after it.
   if (version != 4 || sessionless) failover_every = {};
-  // Nor can it tell that such a request was made again, if its security context had to be replaced: like Linux's client, this
-  // one gives it another xid then.
-  const bool replaces_contexts = unlearn_every.count() != 0 || contexts_live.count() != 0;
-  if ((version != 4 || sessionless) && replaces_contexts) freeze_every = {};
+  // If that request was made again under another xid meanwhile, the server executes it twice.
+  if (repeats_are_unknown()) freeze_every = {};
   if (teams == 0) kill_every = {};
 }
 

@@ -26,6 +26,11 @@ struct Climate {
   [[nodiscard]] std::string text() const;
   /// A lease may end, or a server forget it, while its client lives.
   [[nodiscard]] bool leases_end() const;
+  /// The server cannot tell that it has a request already which the client makes again: there are no sessions, and a request
+  /// whose security context had to be replaced gets another xid, as from Linux's client.
+  [[nodiscard]] bool repeats_are_unknown() const {
+    return (version != 4 || sessionless) && (unlearn_every.count() != 0 || contexts_live.count() != 0);
+  }
   /// The server may lose data that is not on its disk.
   [[nodiscard]] bool data_is_lost() const { return crash_every.count() != 0 || failover_every.count() != 0; }
 
