@@ -15,6 +15,26 @@ bool overlap(const LockRange& a, const LockRange& b) {
 
 }  // namespace
 
+/// Locks of one owner do not lie upon each other: a new one replaces, and an unlock ends, what the owner has had of the range.
+/// The parts of older locks in front of the range and behind it stay (fcntl(2)).
+void AnyWorker::end_locks(const std::string& key, const LockRange& range, Tick released) {
+  std::vector<Commons::Lock> left;
+  for (Commons::Lock& one : commons_.locks) {
+    const bool ends =
+        one.owner == owner_ && one.file == key && one.released == 0 && overlap(one.range, range);
+    if (!ends) continue;
+    const LockRange whole = one.range;
+    one.range = LockRange::between(std::max(whole.offset, range.offset), std::min(whole.end(), range.end()));
+    one.released = released;
+    for (const LockRange part : {LockRange{whole.offset, one.range.offset - whole.offset},
+                                 LockRange::between(one.range.end(), whole.end())}) {
+      if (part.length == 0 || part.offset == LockRange::kToTheEnd) continue;
+      left.push_back({one.client, one.owner, one.file, part, one.write, 0});
+    }
+  }
+  commons_.locks.insert(commons_.locks.end(), left.begin(), left.end());
+}
+
 /// S16: nobody else has it, and what its last holder did is to be seen.
 void AnyWorker::granted(const Open& file, const LockRequest& request, Tick begun) {
   FileOracle& contents = oracle(file);
@@ -27,6 +47,7 @@ void AnyWorker::granted(const Open& file, const LockRequest& request, Tick begun
             range_text(one.range.offset, one.range.length));
     if (one.released != 0 && one.client != client()) contents.handed_over(one.client, client(), one.released);
   }
+  end_locks(file.key, request.range, begun);
   std::erase_if(commons_.locks, [&](const Commons::Lock& one) {
     return one.file == file.key && one.released != 0 && overlap(one.range, request.range) &&
            one.owner == owner_;
@@ -68,7 +89,7 @@ async::Task<void> AnyWorker::unlock() {
   begin("unlock", oracle(*through).name());
   count_whole(Coverage::Operation::unlock, *through);
   const Operation operation(commons_.clock);
-  found->released = operation.begun();
+  end_locks(held.file, held.range, operation.begun());
   auto done = co_await fs().unlock(through->handle, owner_, held.range);
   if (done) {
     oracle(*through).unlocked(client(), operation.begun());

@@ -94,6 +94,7 @@ class AnyWorker final : public Job {
   [[nodiscard]] FileOracle& oracle(const Open& file) { return commons_.file(file.key); }
   [[nodiscard]] FileOracle::Client client() const { return client_.host().number() - 1; }
   [[nodiscard]] FileOracle::Who who() const { return {client(), name_}; }
+  void end_locks(const std::string& key, const LockRange& range, Tick released);
   void granted(const Open& file, const LockRequest& request, Tick begun);
   void count(Coverage::Operation operation, const Open& file, std::uint64_t size, bool past = false);
   void count_whole(Coverage::Operation operation, const Open& file);
