@@ -148,11 +148,13 @@ bool ServerState::is_known(const LockOwnerState& lock) const {
 }
 
 /// The client knows of the lock and not of its loss, so it writes on the strength of a lock that somebody else may have by
-/// now. Not so by a request that it sent before it knew of the lock, which it makes again as it was when it was asked to wait.
+/// now. Not so by a request that arrived before the loss and was executed late, nor by one that it sent before it knew of
+/// the lock, which it makes again as it was when it was asked to wait.
 void ServerState::look_for_lost_locks(std::uint64_t open, const Execution& at) {
   const auto delayed = delayed_.find({at.client, at.digest});
   for (const auto& [number, one] : locks) {
     if (one.open != open || one.client != at.client || !one.was_lost || one.told || !is_known(one)) continue;
+    if (at.losses_before < one.loss) continue;
     const bool is_older = delayed != delayed_.end() && !delayed->second.contains(number);
     if (!is_older) problem("a change under the open's stateid behind the loss of a lock");
   }

@@ -67,6 +67,7 @@ void ServerState::revoke_all(clientid4 id, Revoked why) {
   for (auto& [number, one] : locks) {
     if (one.client != id || one.revoked != Revoked::no) continue;
     one.was_lost = !one.pieces.empty();
+    one.loss = ++losses_;
     if (one.was_lost) unlocked.insert(one.inode);
     one.pieces.clear();
   }
@@ -106,6 +107,7 @@ void ServerState::revoke_lock(std::uint64_t number, Revoked why) {
   LockOwnerState& one = locks.at(number);
   one.revoked = why;
   one.was_lost = !one.pieces.empty();
+  one.loss = ++losses_;
   one.pieces.clear();
   ClientState& client = clients.at(one.client);
   client.has_revoked = true;

@@ -443,6 +443,7 @@ std::unique_ptr<Execution> ServerState::begin(xdr::ConstBytes body, std::size_t 
   std::unique_ptr<Execution> run(new Execution(body));
   look_at_time();
   run->boot = boot;
+  run->losses_before = losses_;
   run->request_size = request_size;
   run->who = who;
   run->security = seen.security;

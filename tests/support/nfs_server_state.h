@@ -106,9 +106,10 @@ struct LockOwnerState {
   nfs4::sessionid4 session{};
   nfs4::slotid4 slot = 0;
   nfs4::sequenceid4 sequence = 0;
-  Instant granted{};      // the first lock
-  bool was_lost = false;  // something was locked when it was revoked
-  bool told = false;      // an answer has told the client that it was revoked
+  Instant granted{};       // the first lock
+  bool was_lost = false;   // something was locked when it was revoked
+  std::uint64_t loss = 0;  // ServerState::losses_ when it was revoked
+  bool told = false;       // an answer has told the client that it was revoked
 };
 
 struct DelegationState {
@@ -282,7 +283,8 @@ class Execution {
   Security security = Security::sys;
   unsigned connection = 0;
   bool in_session = false, cachethis = false, replay = false;
-  bool may_pass_locks = false;  // ServerState::is_truncated()
+  std::uint64_t losses_before = 0;  // ServerState::losses_ when the request arrived
+  bool may_pass_locks = false;      // ServerState::is_truncated()
   nfs4::sequenceid4 sequence = 0;
   std::size_t largest = ~std::size_t{0};  // that the Reply may be, RPC header included
   nfs4::nfsstat4 too_large = nfs4::NFS4ERR_REP_TOO_BIG;
@@ -621,6 +623,7 @@ class ServerState {
   // Requests of sessions that were asked to wait, by client and Execution::digest, with the numbers of the locks that the
   // client knew of when it sent the request first.
   std::map<std::pair<nfs4::clientid4, std::uint64_t>, std::set<std::uint64_t>> delayed_;
+  std::uint64_t losses_ = 0;                  // number of locks that were lost, each counted when it was
   std::set<std::uint64_t> expired_;           // of NFSv4.0: numbers in stateids whose lease has ended
   std::map<std::uint64_t, OwnerKey> closed_;  // opens of NFSv4.0, by the number in their stateid
   std::set<Octets> recorded_;                 // on stable storage: owners that may have state
