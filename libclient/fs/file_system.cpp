@@ -354,12 +354,18 @@ async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::u
   // ftruncate(2): the right was checked when the file was opened for writing, so the opener's credential
   // counts.
   if (file) caller = file->caller();
-  auto got = co_await engine_->set_attributes(std::move(caller), (*inode)->handle, changes, open);
+  const std::uint64_t ended = (*inode)->writes.ended();
+  auto got = co_await engine_->set_attributes(caller, (*inode)->handle, changes, open);
   if (changes.size) {
     freshness_.resized(**inode);
     as_of = freshness_.count();
   }
   if (!got) co_return got.error();
+  // The server may have executed a write that ended meanwhile before the SETATTR, or after it: then the size in this answer is
+  // too old, and resized() has made the mount forget the end of the write.
+  if (changes.size && (*inode)->writes.ended() != ended) {
+    if (auto now = co_await attributes_now(std::move(caller), *inode)) co_return now;
+  }
   co_return freshness_.attributed(**inode, *got, as_of);
 }
 

@@ -362,6 +362,8 @@ class FileSystem : private engine::Writers {
   async::Task<void> tell_length(Inode& inode, std::uint64_t end, std::byte last);
   async::Task<void> tell_appended(Inode& inode, std::uint64_t end, std::byte last);
   async::Task<void> tell_size(std::shared_ptr<OpenHandle> file, std::uint64_t size);
+  void will_be_emptied(const std::shared_ptr<OpenHandle>& file, std::uint64_t size);
+  async::Task<void> tell_size_after_open(std::shared_ptr<OpenHandle> file, std::uint64_t size);
   async::Task<void> see_as_locked(std::shared_ptr<OpenHandle> file);
   async::Task<Result<std::size_t>> read_pieces(std::shared_ptr<OpenHandle> file, async::Memory memory,
                                                std::span<std::byte> data, std::uint64_t offset);

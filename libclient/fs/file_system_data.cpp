@@ -255,6 +255,7 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
     changes.size = 0;
     auto cut = co_await set_attributes(std::move(caller), id, changes, out.handle);
     if (!cut) co_return cut.error();
+    will_be_emptied(out.handle, cut->attributes.size);
     co_return out;
   }
   const auto change = told ? std::optional(told->change) : std::nullopt;
@@ -313,6 +314,7 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
     out.entry.attributes = std::move(cut->attributes);
     out.entry.attributes_valid = cut->valid;
   }
+  if (how.truncate) will_be_emptied(out.handle, out.entry.attributes.size);
   co_return out;
 }
 

@@ -110,6 +110,26 @@ async::Task<void> FileSystem::tell_size(std::shared_ptr<OpenHandle> file, std::u
   co_await tell_length(inode, size, *memory.data);
 }
 
+/// Called when an open(2) with O_TRUNC is about to be answered; the file has `size` bytes now. The kernel sets its i_size to 0
+/// when it takes the answer (fuse_truncate_update_attr()), and drops all pages. It takes no attributes for that, and does not
+/// hold i_rwsem, so a write that the server has executed after the cut may have been answered already, and its end, of which
+/// the kernel was notified, is lost. The kernel is notified again, because a mapping would end in SIGBUS at 0.
+void FileSystem::will_be_emptied(const std::shared_ptr<OpenHandle>& file, std::uint64_t size) {
+  Inode& inode = file->inode();
+  inode.attributes.tell_no_state();
+  inode.pages.may_end_at(0);
+  if (size == 0) return;
+  inode.pages.lag();
+  beside_.spawn(tell_size_after_open(file, size));
+}
+
+/// The kernel must take the answer to the open before it gets the notification. Nothing tells the mount when the kernel has
+/// done so. The answer is written before the next turn, and the READ in tell_size() gives the kernel some time to take it.
+async::Task<void> FileSystem::tell_size_after_open(std::shared_ptr<OpenHandle> file, std::uint64_t size) {
+  co_await loop().sleep_for({});
+  co_await tell_size(std::move(file), size);
+}
+
 /// Called after a lock was granted, because other clients may have written the file while they held theirs.
 /// The attributes that this asks for answer the kernel's next question.
 async::Task<void> FileSystem::see_as_locked(std::shared_ptr<OpenHandle> file) {

@@ -7,8 +7,8 @@
 //
 // known_size() is a lower bound of the kernel's i_size, which decides where a mapping ends in SIGBUS. It
 // grows only with events that surely enlarge i_size (an answered write of the kernel, FUSE_NOTIFY_STORE), and
-// falls with every answer that may lower i_size: attributes, and reads that are shorter than asked for. A
-// larger size in attributes does not raise the bound, because the kernel ignores attributes that another
+// falls with every answer that may lower i_size: attributes, reads that are shorter than asked for, and opens
+// with O_TRUNC. A larger size in attributes does not raise the bound, because the kernel ignores attributes that another
 // event has overtaken.
 //
 // Rules:
@@ -19,8 +19,10 @@
 //                                    dirty pages back before the drop ends (may_hold_stores()).
 //   Where does a mapping end?        At known_size() or behind it.
 //   Is the kernel unaware of an      If lags(): a write that bypassed the kernel ended behind known_size()
-//   enlargement?                     while no program could have the file mapped. The next open(2) for
-//                                    reading notifies the kernel of the size in any case.
+//   enlargement?                     while no program could have the file mapped, or an open with O_TRUNC has
+//                                    made the kernel forget the end of a write that the server executed after
+//                                    the cut. The next open(2) for reading notifies the kernel of the size in
+//                                    any case.
 //   May attributes be given?         Not while pages are being dropped or the size is being sent
 //                                    (is_changing()): the kernel ignores attributes that such a notification
 //                                    overtakes.

@@ -325,6 +325,46 @@ TEST_CASE(
 }
 
 TEST_CASE(
+    "F30 an end that a ring wrote while open(2) with O_TRUNC was under way counts for the kernel behind it") {
+  MappedFile m;
+  m.engine->tells = true;
+  m.map();
+  const std::uint64_t inode = m.file.handle->inode().id;
+  const auto begin_write = [&] {
+    async::Memory memory = m.loop.memory().take(100);
+    std::memset(memory.data.get(), 'r', 100);
+    const std::span<const std::byte> data(memory.data.get(), 100);
+    return m.files->write_past(m.file.handle, std::move(memory), data, 8, 0);
+  };
+  auto cut = m.files->open(nullptr, inode, O_RDWR | O_TRUNC);
+  bool with_server = false;
+  SUBCASE("and the server does not have the write yet") {}
+  SUBCASE("and the server has the write, which it has executed after the cut") {
+    with_server = true;
+  }
+  m.engine->hold_answer("set");
+  m.start(cut);
+  REQUIRE(m.engine->held("set answer") == 1);
+  CHECK(m.content().empty());
+  CHECK(m.get(begin_write()) == 8);
+  if (with_server) CHECK(ok(m.loop.run(m.files->sync(m.file.handle))));
+  CHECK(m.told_end == 108);
+  m.told_end = 0;
+  m.engine->release("set");
+  m.turn();
+  REQUIRE(cut.done());
+  const Result<OpenedFile> opened = cut.await_resume();
+  REQUIRE(opened.has_value());
+  m.loop.run(m.pass(std::chrono::milliseconds(1)));
+  CHECK(m.told_end == 108);
+  CHECK(m.told_last == 'r');
+  CHECK(m.content().size() == 108);
+  CHECK(m.get(m.files->attributes(nullptr, inode)).attributes.size == 108);
+  CHECK(ok(m.loop.run(m.files->close(opened->handle))));
+  m.close();
+}
+
+TEST_CASE(
     "F13 a page that the kernel writes back ends where the file ends, also if the kernel does not know "
     "that") {
   MappedFile m;
