@@ -68,7 +68,7 @@ class OpenHandle final : public std::enable_shared_from_this<OpenHandle>, privat
   int flags = 0;            ///< flags of open(2)
   bool early_read = false;  ///< a READ was sent while the file was opened
   bool direct = false;      ///< O_DIRECT: nothing is read ahead
-  /// The kernel caches no pages of data that goes through this handle, and drops none because of it.
+  /// Data that goes through this handle neither enters the kernel's pages nor drops any. The open may drop them.
   bool uncached = false;
   /// A close(2) returned before the data was on the server's disk, and the data is not known to be there yet.
   bool deferred = false;

@@ -155,7 +155,7 @@ Task<void> KernelModel::opened(fs::OpenedFile file, std::uint64_t inode, int fla
   }
   const bool is_created = file.entry.inode != 0;  // FUSE_CREATE: its attributes are those that were entered
   if (!is_created && !file.keep_attributes) forget_attributes(*known);
-  if (!file.keep_cache && !file.handle->uncached) co_await drop(known, 0, kNoEnd);
+  if (!file.keep_cache) co_await drop(known, 0, kNoEnd);
 }
 
 /// Asks for attributes if what is known is not believed any more.

@@ -9,7 +9,8 @@
 //     O_DIRECT    writes dirty pages of the range out, drops pages in the way of a write, and keeps none
 //     mappings    load pages up to i_size, beyond is SIGBUS; a store makes its page dirty
 //     fsync(2), close(2) and the end of a page (FileSystem::on_stale_pages) write dirty pages out
-//     open(2)     drops pages or attributes where the mount does not say that they are still good
+//     open(2)     drops pages or attributes where the mount does not say that they are still good, also if what the program
+//                 reads and writes through this descriptor is going to bypass the pages (FOPEN_DIRECT_IO)
 //
 // Every answer that is not older than what this kernel did sets i_size, and another size or modification time drops all pages
 // (FUSE_AUTO_INVAL_DATA). Linux does not see the change attribute, so two changes within one step of the server's clock are
