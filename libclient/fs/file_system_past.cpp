@@ -111,9 +111,10 @@ async::Task<void> FileSystem::tell_size(std::shared_ptr<OpenHandle> file, std::u
 }
 
 /// Called when an open(2) with O_TRUNC is about to be answered; the file has `size` bytes now. The kernel sets its i_size to 0
-/// when it takes the answer (fuse_truncate_update_attr()), and drops all pages. It takes no attributes for that, and does not
-/// hold i_rwsem, so a write that the server has executed after the cut may have been answered already, and its end, of which
-/// the kernel was notified, is lost. The kernel is notified again, because a mapping would end in SIGBUS at 0.
+/// when it takes the answer (fuse_truncate_update_attr()), and drops all pages. It takes no attributes for that, and holds
+/// no lock that a ring's write takes (without a write-back cache not even i_rwsem). So a write that the server has executed
+/// after the cut may have been answered already, and its end, of which the kernel was notified, is lost. The kernel is
+/// notified again, because a mapping would end in SIGBUS at 0.
 void FileSystem::will_be_emptied(const std::shared_ptr<OpenHandle>& file, std::uint64_t size) {
   Inode& inode = file->inode();
   inode.attributes.tell_no_state();

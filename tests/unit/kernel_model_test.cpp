@@ -49,7 +49,7 @@ struct OneFile : fs::plain::Plain {
 
 }  // namespace
 
-// fuse_open() looks at FOPEN_KEEP_CACHE only, not at FOPEN_DIRECT_IO. Linux 6.18 was seen to drop mapped pages at such an open.
+// fuse_open() looks at FOPEN_KEEP_CACHE only, not at FOPEN_DIRECT_IO. Linux 6.18 drops mapped pages at such an open, too.
 TEST_CASE("sim: the kernel model drops stale pages at an open whose own data bypasses the pages") {
   OneFile m;
   CHECK(m.get(m.kernel.size(m.inode)) == 4);
