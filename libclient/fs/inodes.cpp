@@ -12,6 +12,16 @@ std::size_t hash_of(std::uint64_t directory, const std::string& name) {
   constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
   return std::hash<std::string>()(name) ^ static_cast<std::size_t>(directory * kOdd);
 }
+
+/// Whether this is the inode's own place.
+bool is_place_of(const Inode& inode, std::uint64_t directory, const std::string& name) {
+  return inode.parent == directory && inode.label == name;
+}
+
+/// Returns the predicate that is true of the other name that stands at this place. Arguments must outlive it.
+auto is_at(const std::uint64_t& directory, const std::string& name) {
+  return [&](const OtherNames::Name& one) { return one.directory == directory && one.name == name; };
+}
 }  // namespace
 
 std::uint64_t Inode::end() const {
@@ -109,12 +119,11 @@ void Inodes::drop_others(Inode& inode, Predicate is_meant) {
 
 void Inodes::place(Inode& inode, std::uint64_t directory, const std::string& name) {
   const std::uint64_t found = ++found_;
-  const bool is_there = inode.parent == directory && inode.label == name;
+  const bool is_there = is_place_of(inode, directory, name);
   if (!is_there) displace(inode);
   inode.found = found;
   if (is_there) return;
-  const auto known = inode.others.take(
-      [&](const OtherNames::Name& one) { return one.directory == directory && one.name == name; });
+  const auto known = inode.others.take(is_at(directory, name));
   if (known.empty()) by_place_.emplace(hash_of(directory, name), inode.id);
   inode.parent = directory;
   inode.label = name;
@@ -135,12 +144,11 @@ void Inodes::displace(Inode& inode) {
 
 void Inodes::left(std::uint64_t directory, const std::string& name) {
   while (const auto inode = believed_at(directory, name).inode) {
-    if (inode->parent == directory && inode->label == name) {
+    if (is_place_of(*inode, directory, name)) {
       inode->believed_until = {};
       displace(*inode);
     }
-    drop_others(*inode,
-                [&](const OtherNames::Name& one) { return one.directory == directory && one.name == name; });
+    drop_others(*inode, is_at(directory, name));
   }
 }
 
@@ -158,7 +166,7 @@ std::shared_ptr<Inode> Inodes::at(std::uint64_t directory, const std::string& na
   const auto [begin, end] = by_place_.equal_range(hash_of(directory, name));
   for (auto one = begin; one != end; ++one) {
     auto inode = find(one->second);
-    const bool is_its_place = inode && inode->parent == directory && inode->label == name;
+    const bool is_its_place = inode && is_place_of(*inode, directory, name);
     if (is_its_place && (!out || out->found < inode->found)) out = std::move(inode);
   }
   return out;
@@ -177,8 +185,7 @@ Inodes::Believed Inodes::believed_at(std::uint64_t directory, const std::string&
   for (auto one = begin; one != end; ++one) {
     const auto inode = find(one->second);
     if (!inode) continue;
-    if (inode->parent == directory && inode->label == name)
-      consider(inode, inode->found, inode->believed_until);
+    if (is_place_of(*inode, directory, name)) consider(inode, inode->found, inode->believed_until);
     if (const auto* other = inode->others.find(directory, name)) consider(inode, other->found, other->until);
   }
   return out;
