@@ -22,7 +22,8 @@ namespace nfsrdma::fabric {
 
 class Carrier;
 
-enum class Choice : std::uint8_t { automatic, verbs, iwarp };
+using Choice = nfsrdma::Fabric;
+using verbs::Queues;
 
 struct DialOptions {
   Choice choice = Choice::automatic;
@@ -31,7 +32,7 @@ struct DialOptions {
   std::string host;
   PrivateDataSource private_data;  ///< called for each fabric that is tried; returns at most 56 octets
   iwarp::CrcPolicy crc = iwarp::CrcPolicy::automatic;
-  verbs::Queues queues;
+  Queues queues;
   async::TimePoint deadline = async::TimePoint::max();
   /// The thread that does the socket work of a connection over iwarp; null: the loop itself. A connection
   /// over verbs does not use it, because the device does the work.

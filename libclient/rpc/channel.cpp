@@ -18,35 +18,11 @@ constexpr std::size_t kSpareMessages = 128;
 /// Calls count as seldom if more than this time is between them.
 constexpr auto kSeldom = std::chrono::seconds(1);
 
-fabric::iwarp::CrcPolicy policy_of(Crc crc) {
-  switch (crc) {
-    case Crc::on:
-      return fabric::iwarp::CrcPolicy::on;
-    case Crc::off:
-      return fabric::iwarp::CrcPolicy::off;
-    case Crc::automatic:
-      break;
-  }
-  return fabric::iwarp::CrcPolicy::automatic;
-}
-
-fabric::Choice choice_of(Fabric fabric) {
-  switch (fabric) {
-    case Fabric::verbs:
-      return fabric::Choice::verbs;
-    case Fabric::iwarp:
-      return fabric::Choice::iwarp;
-    case Fabric::automatic:
-      break;
-  }
-  return fabric::Choice::automatic;
-}
-
 /// Returns the sizes of the queues: twice the credits, because the server may make as many Calls of its own
 /// (RFC 8167 4.1). If there are few credits, the receive queue has room for all Receives that the requester
 /// posts.
-fabric::verbs::Queues queues_of(const ChannelOptions& options) {
-  fabric::verbs::Queues out;
+fabric::Queues queues_of(const ChannelOptions& options) {
+  fabric::Queues out;
   out.receive_size = options.rdma.receive_size;
   out.send_size = options.rdma.send_size;
   out.send_count = 2 * options.rdma.credits_wanted;
@@ -321,13 +297,13 @@ void Channel::dial() {
   const Address& address = options_.addresses[address_index_];
   address_ = fabric::peer_text(address.storage, "");
   fabric::DialOptions options;
-  options.choice = choice_of(options_.fabric);
+  options.choice = options_.fabric;
   options.address = address.storage;
   options.host = options_.server;
   options.private_data = [this](const fabric::Traits& traits) {
     return requester_.private_data(traits.remote_invalidation);
   };
-  options.crc = policy_of(options_.crc);
+  options.crc = options_.crc;
   options.queues = queues_of(options_);
   options.carrier = options_.carrier;
   // The remaining time is divided among the addresses that are left to try.

@@ -25,11 +25,12 @@
 
 #include "fabric/fabric.h"
 #include "fabric/iwarp/mpa.h"
+#include "nfsrdma/options.h"
 
 namespace nfsrdma::fabric::iwarp {
 
 /// The user's choice for FPDU CRCs.
-enum class CrcPolicy : std::uint8_t { automatic, on, off };
+using CrcPolicy = nfsrdma::Crc;
 
 /// The read depths that we offer: RDMA Reads in flight towards us (ird) and from us (ord).
 struct Depths {
