@@ -7,6 +7,7 @@
 
 #include "async/all.h"
 #include "async/buggify.h"
+#include "engine/access_bits.h"
 #include "nfs3/types/status.h"
 
 namespace nfsrdma::nfs3 {
@@ -17,17 +18,6 @@ constexpr count3 kLeastPage = 8192;
 constexpr count3 kMostPage = 128U << 10;
 /// Most pages in a row with nothing but "." and "..".
 constexpr int kMostIdlePages = 4;
-
-/// The bits of ACCESS that correspond to a bit of access(2), depending on the kind of object (as in Linux).
-struct Right {
-  unsigned asked;
-  std::uint32_t of_directory, of_others;
-};
-constexpr std::array<Right, 3> kRights{{
-    {R_OK, ACCESS3_READ, ACCESS3_READ},
-    {W_OK, ACCESS3_MODIFY | ACCESS3_EXTEND | ACCESS3_DELETE, ACCESS3_MODIFY | ACCESS3_EXTEND},
-    {X_OK, ACCESS3_LOOKUP, ACCESS3_EXECUTE},
-}};
 
 Listed to_listed(entryplus3& entry) {
   Listed out;
@@ -194,9 +184,7 @@ async::Task<Result<Rights>> Names::access(Caller caller, Spot spot, unsigned wan
   if (Above::is_one(object->handle)) co_return Rights{wanted & (R_OK | X_OK), FileType::directory};
   ACCESS3args args;
   args.object = to_wire(object->handle);
-  for (const Right& right : kRights) {
-    if ((wanted & right.asked) != 0) args.access |= right.of_directory | right.of_others;
-  }
+  args.access = engine::AccessBits::to_ask(wanted);
   auto answer = co_await ask<proc::ACCESS>(caller, args);
   if (!answer) co_return answer.error();
   const ACCESS3resok* ok = answer->res.get<NFS3_OK>();
@@ -209,10 +197,7 @@ async::Task<Result<Rights>> Names::access(Caller caller, Spot spot, unsigned wan
     if (!now) co_return now.error();
     out.type = now->type;
   }
-  for (const Right& right : kRights) {
-    const std::uint32_t bits = out.type == FileType::directory ? right.of_directory : right.of_others;
-    if ((ok->access & bits) == bits) out.granted |= wanted & right.asked;
-  }
+  out.granted = engine::AccessBits::granted(wanted, out.type, ok->access);
   co_return out;
 }
 
@@ -334,7 +319,8 @@ async::Task<Result<Made>> Names::make(Caller caller, Spot spot, std::string name
   auto looked = co_await lookup(caller, *directory, name, text);
   if (!looked) co_return looked.error();
   bool mine = looked->object.has_value();
-  if (mine) mine = co_await is_as_made(std::move(caller), *looked->object, std::move(expected));
+  if (mine)
+    mine = co_await engine::is_as_made(*this, std::move(caller), *looked->object, std::move(expected));
   if (!mine) co_return refused;
   co_return Made{std::move(*looked->object), std::move(looked->directory)};
 }
@@ -343,7 +329,7 @@ async::Task<Result<Made>> Names::make_directory(Caller caller, Spot directory, s
                                                 std::uint32_t mode) {
   MKDIR3args args;
   args.attributes = with_mode(mode);
-  const Expected expected{FileType::directory, mode, {}};
+  const Expected expected{.type = FileType::directory, .mode = mode, .text = {}};
   co_return co_await make<proc::MKDIR>(std::move(caller), std::move(directory), std::move(name),
                                        std::move(args), expected);
 }
@@ -352,7 +338,7 @@ async::Task<Result<Made>> Names::make_file(Caller caller, Spot directory, std::s
                                            std::uint32_t mode) {
   CREATE3args args;
   args.how.emplace<GUARDED>() = with_mode(mode);
-  const Expected expected{FileType::regular, mode, {}};
+  const Expected expected{.type = FileType::regular, .mode = mode, .text = {}};
   co_return co_await make<proc::CREATE>(std::move(caller), std::move(directory), std::move(name),
                                         std::move(args), expected);
 }
@@ -362,7 +348,7 @@ async::Task<Result<Made>> Names::make_symlink(Caller caller, Spot directory, std
   // The text is kept in this task during the call, because DDP-eligible bytes are not copied.
   SYMLINK3args args;
   args.symlink.symlink_data.data = std::as_bytes(std::span(text.data(), text.size()));
-  const Expected expected{FileType::symlink, std::nullopt, text};
+  const Expected expected{.type = FileType::symlink, .mode = {}, .text = text};
   co_return co_await make<proc::SYMLINK>(std::move(caller), std::move(directory), std::move(name),
                                          std::move(args), expected);
 }
@@ -387,7 +373,7 @@ async::Task<Result<Made>> Names::make_node(Caller caller, Spot directory, std::s
     default:
       co_return status_error(NFS3ERR_BADTYPE, "MKNOD", name);
   }
-  const Expected expected{type, mode, {}};
+  const Expected expected{.type = type, .mode = mode, .text = {}};
   co_return co_await make<proc::MKNOD>(std::move(caller), std::move(directory), std::move(name),
                                        std::move(args), expected);
 }

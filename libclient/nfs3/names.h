@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "engine/directory_stamps.h"
-#include "engine/engine.h"
+#include "engine/expected.h"
 #include "engine/modifications.h"
 #include "engine/roots.h"
 #include "nfs3/above.h"
@@ -127,12 +127,7 @@ class Names : public Engine {
   async::Task<Result<Object>> walk(Caller caller, Spot spot);
   /// Like walk(), for a handle that the server knows: EROFS for a directory above its exports.
   async::Task<Result<FileHandle>> handle_of(Caller caller, Spot spot);
-  /// The object that a LOOKUP should find after this client has made it.
-  struct Expected {
-    FileType type = FileType::unknown;
-    std::optional<std::uint32_t> mode;
-    std::string text;  ///< text of a symbolic link
-  };
+  using Expected = engine::Expected;
   /// Calls CREATE, MKDIR, SYMLINK or MKNOD with `args`, in which the place is filled in here.
   template <class P>
   async::Task<Result<Made>> make(Caller caller, Spot directory, std::string name, typename P::Args args,
@@ -158,7 +153,6 @@ class Names : public Engine {
   /// Returns whether the call may have been executed before it was refused, judging by the directory's
   /// attributes after it.
   static bool may_have_been_done(const Doubt& doubt, const post_op_attr& directory);
-  async::Task<bool> is_as_made(Caller caller, Object object, Expected expected);
   /// The Error of a call that may have been executed before it was refused, where nothing tells whether it
   /// was.
   static Error in_doubt(const Error& refused);

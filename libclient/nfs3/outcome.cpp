@@ -20,22 +20,6 @@ bool Names::may_have_been_done(const Doubt& doubt, const post_op_attr& directory
   return !doubt.before || !directory || directory->ctime != *doubt.before;
 }
 
-async::Task<bool> Names::is_as_made(Caller caller, Object object, Expected expected) {
-  if (!object.attributes) {
-    auto now = co_await attributes(caller, object.handle);
-    if (!now) co_return false;
-    object.attributes = std::move(*now);
-  }
-  if (object.attributes->type != expected.type) co_return false;
-  if (expected.type == FileType::symlink) {
-    auto there = co_await read_link(std::move(caller), object.handle);
-    const bool same = there && *there == expected.text;
-    co_return same;
-  }
-  constexpr std::uint32_t kPermissions = 0777;
-  co_return !expected.mode || ((*expected.mode ^ object.attributes->mode) & kPermissions) == 0;
-}
-
 Error Names::in_doubt(const Error& refused) {
   return {ErrorKind::unknown_outcome,
           EIO,

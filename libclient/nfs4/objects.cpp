@@ -7,6 +7,7 @@
 #include <span>
 
 #include "async/buggify.h"
+#include "engine/access_bits.h"
 #include "nfs4/convert.h"
 #include "nfs4/owners.h"
 #include "nfs4/types/status.h"
@@ -36,17 +37,6 @@ constexpr count4 kPage = 128U << 10;  // the most bytes of a directory in one Re
 constexpr count4 kLeastReaddirBytes = 8192;
 /// Size of the Reply around a READDIR's entries: the RPC header with the largest verifier, SEQUENCE, PUTFH.
 constexpr std::uint32_t kReaddirEnvelope = 512;
-
-/// The bits of ACCESS that make up one bit of access(2), depending on the type of the object (as in Linux).
-struct Right {
-  unsigned asked;
-  std::uint32_t of_directory, of_others;
-};
-constexpr std::array<Right, 3> kRights{{
-    {R_OK, ACCESS4_READ, ACCESS4_READ},
-    {W_OK, ACCESS4_MODIFY | ACCESS4_EXTEND | ACCESS4_DELETE, ACCESS4_MODIFY | ACCESS4_EXTEND},
-    {X_OK, ACCESS4_LOOKUP, ACCESS4_EXECUTE},
-}};
 
 bool take_handle(CompoundReply& reply, FileHandle& handle) {
   GETFH4res res;
@@ -206,14 +196,10 @@ async::Task<Result<std::optional<Attributes>>> Objects::set_with_stateid(Caller 
 }
 
 async::Task<Result<Rights>> Objects::access(Caller caller, Spot spot, unsigned wanted) {
-  std::uint32_t asked = 0;
-  for (const Right& right : kRights) {
-    if ((wanted & right.asked) != 0) asked |= right.of_directory | right.of_others;
-  }
   co_return co_await at<Rights>(
       std::move(caller), spot, "", "ACCESS",
       [&](Compound& compound) {
-        compound.add<op::ACCESS>({asked});
+        compound.add<op::ACCESS>({engine::AccessBits::to_ask(wanted)});
         compound.add<op::GETATTR>({type_only()});
       },
       [&](CompoundReply& reply, Rights& out) {
@@ -222,13 +208,7 @@ async::Task<Result<Rights>> Objects::access(Caller caller, Spot spot, unsigned w
         if (!reply.take<op::ACCESS>(res) || !take_getattr(reply, attributes)) return false;
         if (attributes) out.type = attributes->type;
         const ACCESS4resok& ok = *res.get<NFS4_OK>();
-        for (const Right& right : kRights) {
-          const std::uint32_t bits = out.type == FileType::directory ? right.of_directory : right.of_others;
-          // A bit that the server cannot judge is not held against the caller (RFC 8881 18.1.3), if the
-          // server judges at least one other bit.
-          const std::uint32_t told = bits & ok.supported;
-          if (told != 0 && (ok.access & told) == told) out.granted |= wanted & right.asked;
-        }
+        out.granted = engine::AccessBits::granted(wanted, out.type, ok.access, ok.supported);
         return true;
       });
 }

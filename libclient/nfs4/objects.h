@@ -126,8 +126,6 @@ class Objects : public Engine {
   /// Creates an object, and looks at the name if the answer is lost. `text`: that of a symbolic link.
   async::Task<Result<Made>> create(Caller caller, Spot directory, std::string name, createtype4 type,
                                    SetAttributes changes, std::string text, const char* what);
-  async::Task<bool> is_as_made(Caller caller, Object object, createtype4 type, std::string text,
-                               SetAttributes changes);
   // Each of these ends with ErrorKind::unknown_outcome if its session is lost while it is under way.
   async::Task<Result<Made>> create_once(Caller caller, Spot directory, std::string name, createtype4 type,
                                         SetAttributes changes, const char* what);

@@ -13,6 +13,7 @@
 #include <cerrno>
 
 #include "async/backoff.h"
+#include "engine/expected.h"
 #include "nfs4/convert.h"
 #include "nfs4/objects.h"
 #include "nfs4/types/status.h"
@@ -64,21 +65,6 @@ std::optional<Error> Objects::refusal(const Error& error, const Spot& directory,
   return status_error(static_cast<nfsstat4>(error.status()), error.operation(), error.peer());
 }
 
-/// Whether the object is what the CREATE would have made for this caller.
-async::Task<bool> Objects::is_as_made(Caller caller, Object object, createtype4 type, std::string text,
-                                      SetAttributes changes) {
-  if (!object.attributes || object.attributes->type != to_public(type.tag())) co_return false;
-  if (type.tag() == NF4LNK) {
-    auto there = co_await read_link(std::move(caller), object.handle);
-    const bool same = there && *there == text;
-    co_return same;
-  }
-  constexpr std::uint32_t kPermissions = 0777;
-  // The mode is also 0 if the server does not report it.
-  const std::uint32_t mode = object.attributes->mode;
-  co_return !changes.mode || mode == 0 || ((*changes.mode ^ mode) & kPermissions) == 0;
-}
-
 async::Task<Result<Made>> Objects::create(Caller caller, Spot directory, std::string name, createtype4 type,
                                           SetAttributes changes, std::string text, const char* what) {
   const Stamp before = stamp_of(directory);
@@ -92,7 +78,8 @@ async::Task<Result<Made>> Objects::create(Caller caller, Spot directory, std::st
     if (auto refused = refusal(made.error(), directory, before, looked->directory))
       co_return *std::move(refused);
     if (!looked->object) continue;
-    const bool mine = co_await is_as_made(caller, *looked->object, type, text, changes);
+    const engine::Expected expected{to_public(type.tag()), changes.mode, text, true};
+    const bool mine = co_await engine::is_as_made(*this, caller, *looked->object, expected);
     if (!mine) co_return status_error(NFS4ERR_EXIST, what, directory.text(name));
     co_return Made{std::move(*looked->object), std::move(looked->directory)};
   }
