@@ -13,6 +13,10 @@ async::Task<Result<std::size_t>> ServerFile::read_with_holes(std::span<std::byte
   return read(data, offset);
 }
 Engine::~Engine() = default;
+Promises& Engine::promises() {
+  static Promises none;
+  return none;
+}
 Roots::~Roots() = default;
 LockManager::~LockManager() = default;
 

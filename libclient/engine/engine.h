@@ -25,10 +25,10 @@
 #include "async/memory.h"
 #include "async/task.h"
 #include "engine/many.h"
+#include "engine/promises.h"
 #include "engine/quick_read.h"
 #include "engine/spot.h"
 #include "engine/statistics.h"
-#include "engine/writers.h"
 #include "locking/lock_wait.h"
 #include "nfsrdma/acl.h"
 #include "nfsrdma/result.h"
@@ -261,11 +261,6 @@ class Engine {
   /// Closes the file. Commits its unstable data first if no other open for writing shares that data, and
   /// returns the error of that.
   virtual async::Task<Status> close(ServerFileRef file) = 0;
-  /// Tells the engine that from now on no program waits for close(). A CLOSE may then be held back for some
-  /// milliseconds, to leave together with others.
-  virtual void hold_closes() {}
-  /// Sends the CLOSEs that are held back now, because a caller waits for them.
-  virtual void hurry_closes() {}
   /// Copies within the server. Returns how many of the `count` bytes were copied; they are stable then.
   virtual async::Task<Result<std::uint64_t>> copy(ServerFileRef from, std::uint64_t from_offset,
                                                   ServerFileRef to, std::uint64_t to_offset,
@@ -288,37 +283,13 @@ class Engine {
   /// Returns the value that modifications() will have after one such operation that begins now, if no other
   /// overlaps it.
   [[nodiscard]] virtual std::uint64_t modifications_after_call(const FileHandle& object) const = 0;
-  /// Returns whether this client has a delegation of the file, so that the server recalls it before another
-  /// client changes the file. attributes() then makes no call.
-  [[nodiscard]] virtual bool delegated(const FileHandle& file) const = 0;
-  /// Returns how long, at least, the server waits for the holder of a delegation before it lets another
-  /// client change the file: the lease time.
-  [[nodiscard]] virtual std::chrono::seconds delegated_for() const = 0;
-  /// `sink` is called with the file when its delegation ends, before the server learns of that.
-  virtual void on_delegation_end(std::function<void(const FileHandle&)> sink) = 0;
+  /// Returns what the server has promised about files. A version whose servers promise nothing keeps the default.
+  [[nodiscard]] virtual Promises& promises();
   /// `sink` is called with a file whose unstable data is lost, and with the error that lost it: the server's
   /// answer to a COMMIT or to the rewrite, whether or not a caller waits for that. A commit() returns the
   /// error, too. Without a `sink` such data is kept, and the next commit() tries again.
   virtual void on_lost_data(std::function<void(const FileHandle&, const Error&)> sink) = 0;
-  /// Sets the object that keeps data after close(2) has returned; null removes it. The object must outlive
-  /// the tasks that use it.
-  virtual void writers(Writers* who) = 0;
-  /// Returns the largest size up to which close(2) may leave the file's data to the Writers. A write
-  /// delegation allows that: no other client sees the file before the data is written out, and the server has
-  /// reserved the space. Returns 0 if close(2) has to wait.
-  [[nodiscard]] virtual std::uint64_t closes_early(const FileHandle& file) const = 0;
-  /// Called when close(2) of the file has returned before its data was with the server, as closes_early()
-  /// allows. If the delegation is lost before the server has what was written through `file`, that data is
-  /// discarded: write() or commit() fails, or on_lost_data() reports it.
-  virtual void close_is_deferred(const ServerFileRef& /*file*/) {}
-  /// Sets how many files, at most, are kept open for the sake of their delegations after their last close.
-  virtual void keep_delegated(std::size_t most) = 0;
-  /// Called when the file is not expected to be used again. It is no longer kept open for its delegation.
-  virtual void forget(const FileHandle& file) = 0;
-  /// Closes all files that are kept open. Ends when there are none.
-  virtual async::Task<void> forget_all() = 0;
   [[nodiscard]] virtual std::size_t open_files() const = 0;  ///< including those that are kept open
-  [[nodiscard]] virtual std::size_t kept_files() const = 0;
   /// Returns the number of bytes that are held until the server has confirmed that they are on its disk.
   [[nodiscard]] virtual std::size_t uncommitted_bytes() const = 0;
 };

@@ -51,10 +51,10 @@ FileSystem::FileSystem(std::shared_ptr<Engine> engine, CacheOptions options, con
       none_closing_(loop_),
       beside_(loop_) {
   if (root.attributes) freshness_.learn(*inodes_.find(Inodes::kRoot), *root.attributes, 0);
-  engine_->keep_delegated(options_.most_delegated);
-  engine_->writers(this);
-  engine_->hold_closes();
-  engine_->on_delegation_end([this](const FileHandle& handle) {
+  engine_->promises().keep_delegated(options_.most_delegated);
+  engine_->promises().writers(this);
+  engine_->promises().hold_closes();
+  engine_->promises().on_delegation_end([this](const FileHandle& handle) {
     if (const auto inode = inodes_.find(handle)) freshness_.delegation_ended(*inode);
   });
   engine_->on_lost_data([this](const FileHandle& handle, const Error& error) {
@@ -64,8 +64,8 @@ FileSystem::FileSystem(std::shared_ptr<Engine> engine, CacheOptions options, con
 }
 
 FileSystem::~FileSystem() {
-  engine_->writers(nullptr);
-  engine_->on_delegation_end(nullptr);
+  engine_->promises().writers(nullptr);
+  engine_->promises().on_delegation_end(nullptr);
   engine_->on_lost_data(nullptr);
 }
 
@@ -76,7 +76,7 @@ void FileSystem::forget(std::uint64_t id, std::uint64_t lookups) {
   deferred_closes_.forget(id);
   missing_names_.forget(id);
   // The file may have been removed. If it stayed open, the server would keep its blocks.
-  engine_->forget(forgotten->handle);
+  engine_->promises().forget(forgotten->handle);
 }
 
 Holdings FileSystem::holdings() const {
@@ -314,7 +314,7 @@ async::Task<Result<Attributed>> FileSystem::attributes_now(Caller caller, std::s
     if (auto told = freshness_.while_writing(*inode)) co_return *told;
   }
   const auto known = freshness_.kept(*inode);
-  if (known && !engine_->delegated(inode->handle)) co_return *known;
+  if (known && !engine_->promises().delegated(inode->handle)) co_return *known;
   for (int tries = 1;; ++tries) {
     const std::uint64_t as_of = freshness_.count();
     auto got = co_await engine_->attributes(caller, inode->handle);

@@ -70,7 +70,7 @@ std::shared_ptr<FileSystem::Early> FileSystem::begin_early(const Caller& caller,
   const std::uint64_t size = inode.end();
   if (!plain || size == 0 || size > kMost || inode.type != FileType::regular) return nullptr;
   if (inode.attributes.is_cached() || !inode.open.empty() || !inode.writes.empty()) return nullptr;
-  if (engine_->delegated(inode.handle)) return nullptr;
+  if (engine_->promises().delegated(inode.handle)) return nullptr;
   if (early_worth_ <= 0 && ++early_tries_ % kNowAndThen != 0) return nullptr;
   const auto out = std::make_shared<Early>(loop(), (size + kPage - 1) / kPage * kPage);
   out->changed = inode.attributes.changed();
@@ -330,7 +330,7 @@ async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uin
   Status done;
   if (writes && may_close_early(*file)) {
     beside_.spawn(deferred_closes_.save(file));  // all of the data is in flight after this
-    engine_->close_is_deferred(file->file());
+    engine_->promises().close_is_deferred(file->file());
   } else if (writes) {
     done = co_await writes_.save(file);
   } else if (file->file()->knows_owner(lock_owner)) {
@@ -354,7 +354,7 @@ bool FileSystem::may_close_early(const OpenHandle& file) const {
   if (options_.sync || inode.writes.errors().failing() || loop_.now() < closes_early_from_ ||
       std::ranges::any_of(inode.open, locked) || async::buggify(loop_))
     return false;
-  const std::uint64_t most = engine_->closes_early(inode.handle);
+  const std::uint64_t most = engine_->promises().closes_early(inode.handle);
   return most != 0 && inode.end() <= most;
 }
 
@@ -383,9 +383,9 @@ async::Task<Status> FileSystem::close(std::shared_ptr<OpenHandle> file) {
 }
 
 async::Task<void> FileSystem::closed() {
-  engine_->hurry_closes();
+  engine_->promises().hurry_closes();
   while (closing_ != 0) (void)co_await none_closing_.wait_until(async::TimePoint::max());
-  co_await engine_->forget_all();
+  co_await engine_->promises().forget_all();
 }
 
 namespace {

@@ -43,9 +43,9 @@ Seconds Freshness::valid(const Attributes& attributes) const {
 /// mount without caching gets none in any case.
 Seconds Freshness::valid(Inode& inode, const Attributes& attributes) {
   const Seconds plain = valid(attributes);
-  if (plain == Seconds(0) || !engine_.delegated(inode.handle)) return plain;
+  if (plain == Seconds(0) || !engine_.promises().delegated(inode.handle)) return plain;
   inode.attributes.lift();
-  return std::max(plain, Seconds(engine_.delegated_for()));
+  return std::max(plain, Seconds(engine_.promises().delegated_for()));
 }
 
 bool Freshness::learn(Inode& inode, const Attributes& told, std::uint64_t as_of) {
@@ -228,7 +228,7 @@ void Freshness::is_as_written(Inode& inode, const Attributes& after, const Asked
   // A change attribute does not tell who made the changes before it: without a delegation another client may
   // have written between this mount's writes, so the kernel may have old pages. Once data was lost, too, the
   // next open drops them.
-  const auto change = engine_.delegated(inode.handle) ? std::optional(after.change) : std::nullopt;
+  const auto change = engine_.promises().delegated(inode.handle) ? std::optional(after.change) : std::nullopt;
   inode.attributes.saved(change, inode.writes.errors().count() != 0);
   keep(inode, after, asked);
 }

@@ -85,7 +85,7 @@ async::Task<Result<Removal::Target>> Removal::open_target(Caller caller, FileHan
                                                           std::string name,
                                                           std::shared_ptr<Leaving>& leaving) {
   Target none;
-  if (engine_.open_files() == engine_.kept_files() && opening_ == 0) {
+  if (engine_.open_files() == engine_.promises().kept_files() && opening_ == 0) {
     none.unseen = std::make_shared<Unseen>(*this);
     co_return none;
   }
@@ -99,7 +99,7 @@ async::Task<Result<Removal::Target>> Removal::open_target(Caller caller, FileHan
   // close(2) returns before CLOSE ends. A program that then removes the file, and its directory, must not
   // meet a hidden name.
   while (!inode->open.empty() && std::ranges::all_of(inode->open, &OpenHandle::closing)) {
-    engine_.hurry_closes();
+    engine_.promises().hurry_closes();
     (void)co_await inode->settled.wait_until(async::TimePoint::max());
   }
   if (inode->open.empty()) co_return none;
@@ -148,7 +148,7 @@ async::Task<Status> Removal::remove_directory(Caller caller, std::shared_ptr<Ino
 async::Task<bool> Removal::await_emptying(std::shared_ptr<Inode> parent, std::string name) {
   const auto directory = inodes_.at(parent->id, name);
   if (!directory || !is_being_emptied(directory->handle)) co_return false;
-  engine_.hurry_closes();
+  engine_.promises().hurry_closes();
   (void)co_await gone_.wait_until(engine_.loop().now() + kLookAgain);
   co_return true;
 }

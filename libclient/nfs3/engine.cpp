@@ -156,10 +156,6 @@ ServerHoldings Nfs3Engine::holdings() const {
   return out;
 }
 
-async::Task<void> Nfs3Engine::forget_all() {
-  co_return;
-}
-
 // ---- files ----
 
 ServerFileRef Nfs3Engine::opened(Caller caller, const FileHandle& handle, std::string label, Access access) {

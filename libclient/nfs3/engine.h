@@ -46,17 +46,6 @@ class Nfs3Engine final : public Names {
   std::uint64_t modifications_after_call(const FileHandle& object) const override {
     return modifications_.after_call(object);
   }
-  // ---- promises that only NFSv4 servers make ----
-  bool delegated(const FileHandle& /*file*/) const override { return false; }
-  std::chrono::seconds delegated_for() const override { return {}; }
-  void on_delegation_end(std::function<void(const FileHandle&)> /*sink*/) override {}
-  void keep_delegated(std::size_t /*most*/) override {}
-  void writers(engine::Writers* /*who*/) override {}
-  std::uint64_t closes_early(const FileHandle& /*file*/) const override { return 0; }
-  void forget(const FileHandle& /*file*/) override {}
-  async::Task<void> forget_all() override;
-  std::size_t kept_files() const override { return 0; }
-
   void on_lost_data(std::function<void(const FileHandle&, const Error&)> sink) override {
     records_.data()->lost = std::move(sink);
   }

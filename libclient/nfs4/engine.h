@@ -9,7 +9,7 @@
 
 namespace nfsrdma::nfs4 {
 
-class Nfs4Engine final : public Objects {
+class Nfs4Engine final : public Objects, public engine::Promises {
  public:
   explicit Nfs4Engine(LeaseHolder& session);
   ~Nfs4Engine() override;
@@ -32,8 +32,6 @@ class Nfs4Engine final : public Objects {
   async::Task<Result<EarlyRead>> read_early(Caller caller, FileHandle file,
                                             std::span<std::byte> into) override;
   async::Task<Status> close(ServerFileRef file) override;
-  void hold_closes() override { session_.close_batch().hold(); }
-  void hurry_closes() override { session_.close_batch().hurry(); }
   async::Task<Result<std::uint64_t>> copy(ServerFileRef from, std::uint64_t from_offset, ServerFileRef to,
                                           std::uint64_t to_offset, std::uint64_t count) override;
 
@@ -43,21 +41,25 @@ class Nfs4Engine final : public Objects {
 
   std::uint64_t modifications(const FileHandle& object) const override;
   std::uint64_t modifications_after_call(const FileHandle& object) const override;
-  bool delegated(const FileHandle& file) const override { return files_->delegated(file) != nullptr; }
-  std::chrono::seconds delegated_for() const override;
-  void on_delegation_end(std::function<void(const FileHandle&)> sink) override;
   void on_lost_data(std::function<void(const FileHandle&, const Error&)> sink) override {
     files_->data()->lost = std::move(sink);
   }
+  std::size_t open_files() const override { return files_->count(); }
+  std::size_t uncommitted_bytes() const override { return files_->uncommitted_bytes(); }
+
+  engine::Promises& promises() override { return *this; }
+  bool delegated(const FileHandle& file) const override { return files_->delegated(file) != nullptr; }
+  std::chrono::seconds delegated_for() const override;
+  void on_delegation_end(std::function<void(const FileHandle&)> sink) override;
   void writers(engine::Writers* who) override { session_.delegations().writers(who); }
   std::uint64_t closes_early(const FileHandle& file) const override;
   void close_is_deferred(const ServerFileRef& file) override;
   void keep_delegated(std::size_t most) override { files_->keep_delegated(most); }
   void forget(const FileHandle& file) override { files_->unpark(file); }
   async::Task<void> forget_all() override { return files_->unpark_all(); }
-  std::size_t open_files() const override { return files_->count(); }
   std::size_t kept_files() const override { return files_->parked(); }
-  std::size_t uncommitted_bytes() const override { return files_->uncommitted_bytes(); }
+  void hold_closes() override { session_.close_batch().hold(); }
+  void hurry_closes() override { session_.close_batch().hurry(); }
 
  private:
   async::Task<Result<std::optional<Attributes>>> set_in_turn(Caller caller, FileHandle object,

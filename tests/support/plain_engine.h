@@ -22,7 +22,7 @@ namespace nfsrdma::fs::plain {
 template <class T>
 using Answer = async::Task<Result<T>>;
 
-class PlainEngine final : public Engine {
+class PlainEngine final : public Engine, public engine::Promises {
  public:
   struct Node {
     FileType type = FileType::regular;
@@ -123,17 +123,13 @@ class PlainEngine final : public Engine {
   std::uint64_t modifications_after_call(const FileHandle& object) const override {
     return modifications(object) + 1;
   }
+  engine::Promises& promises() override { return *this; }
   bool delegated(const FileHandle& /*file*/) const override { return delegation != std::chrono::seconds(0); }
   std::chrono::seconds delegated_for() const override { return delegation; }
-  void on_delegation_end(std::function<void(const FileHandle&)> /*sink*/) override {}
   void on_lost_data(std::function<void(const FileHandle&, const Error&)> sink) override;
-  void keep_delegated(std::size_t /*most*/) override {}
   void writers(engine::Writers* who) override { keeps = who; }
   std::uint64_t closes_early(const FileHandle& /*file*/) const override { return owed; }
-  void forget(const FileHandle& /*file*/) override {}
-  async::Task<void> forget_all() override { co_return; }
   std::size_t open_files() const override { return open_; }
-  std::size_t kept_files() const override { return 0; }
   std::size_t uncommitted_bytes() const override { return 0; }
 
  private:

@@ -561,7 +561,7 @@ TEST_CASE("nfs3: access, space, times, and what NFSv3 has not") {
   CHECK(s.error(s.engine->list_xattrs(s.who, file.object.handle)) == EOPNOTSUPP);
   CHECK(s.error(s.engine->copy(file.file, 0, file.file, 1, 1)) == EOPNOTSUPP);
   CHECK(s.error(file.file->seek(0, true)) == EOPNOTSUPP);
-  CHECK_FALSE(s.engine->delegated(file.object.handle));
+  CHECK_FALSE(s.engine->promises().delegated(file.object.handle));
 }
 
 TEST_CASE("nfs3: an object's change differs with its times and its size") {
