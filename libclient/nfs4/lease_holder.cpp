@@ -1,10 +1,11 @@
 #include "nfs4/lease_holder.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 
-#include "nfs4/adopted.h"
+#include "async/backoff.h"
+#include "nfs4/pacing.h"
+#include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
 namespace {
@@ -27,14 +28,71 @@ LeaseHolder::LeaseHolder(rpc::Channel& first, SessionOptions options, NoticeSink
 Compound LeaseHolder::begin(const char* what, const Caller& caller, security::Mark mark) {
   return {channel_.take_message(), options_.flavor->vouch_by(mark, caller),
           facts().minor_version,   what,
-          has_sessions(),          mark};
+          has_sessions(),  mark};
+}
+
+// ---- calls ----
+
+bool LeaseHolder::is_put_off(const Compound& compound, const CompoundReply& reply) {
+  return retry_of(reply.status()) == Retry::later && reply.executed() <= compound.first_modifying() + 1;
 }
 
 async::Task<Result<CompoundReply>> LeaseHolder::call(Compound compound, async::TimePoint deadline,
                                                      std::unique_ptr<Adopted> adopted) {
-  assert(adopted == nullptr);
-  static_cast<void>(adopted);
-  return call(std::move(compound), deadline);
+  return call_loop(std::move(compound), {.deadline = deadline, .adopted = std::move(adopted)});
+}
+
+async::Task<Result<CompoundReply>> LeaseHolder::call_in_recovery(Compound compound,
+                                                                 async::TimePoint deadline) {
+  return call_loop(std::move(compound), {.deadline = deadline, .for_recovery = true});
+}
+
+async::Task<Result<CompoundReply>> LeaseHolder::call_loop(Compound compound, Course course) {
+  std::optional<engine::Modifications::Scope> scope;
+  if (!course.for_recovery) {
+    if (auto error = gamble(compound)) co_return *std::move(error);
+    scope.emplace(modifications_, compound.changes());
+  }
+  async::Backoff delay(kFirstDelay, kMostDelay);
+  int tries = 0;
+  for (;;) {
+    // A request that has left already (adopted) holds a slot, which a recovery may wait for, so it must not
+    // wait. (g++ 12 miscompiles a co_await behind "&&".)
+    bool is_ready = true;
+    if (recovering() && !course.for_recovery && !course.adopted) is_ready = co_await ready(course.deadline);
+    if (!is_ready) co_return not_recovered(compound);
+    if (!compound.is_wanted()) {
+      channel_.give_back(compound.take_message());
+      co_return not_wanted(compound);
+    }
+    Attempt attempt;
+    auto reply = co_await this->attempt(compound, course, attempt);
+    if (attempt.verdict != Verdict::answered) co_await settle(compound, reply, course, attempt);
+
+    const bool answered = attempt.verdict == Verdict::answered;
+    const bool harmful = course.in_doubt && !compound.repeatable() && !course.for_recovery;
+    bool again = attempt.verdict == Verdict::again || attempt.verdict == Verdict::at_once;
+    bool pause = attempt.verdict == Verdict::again && (course.for_recovery || ++tries > kQuickTries);
+    if (answered) {
+      pause = again =
+          course.for_recovery ? retry_of(reply->status()) == Retry::later : is_put_off(compound, *reply);
+    }
+    const bool in_time = !pause || loop().now() + delay.next() < course.deadline;
+    if (!again || !in_time || (harmful && !answered)) {
+      channel_.give_back(compound.take_message());
+      // The server did not execute the transmission that it asked to wait with, but may have executed an
+      // earlier one.
+      const bool unknown = harmful && (again || !answered);
+      if (!unknown && !attempt.error) co_return reply;
+      Error why = attempt.error ? *std::move(attempt.error)
+                  : reply       ? status_error(reply->status(), compound.what(), channel_.server())
+                                : reply.error();
+      if (unknown) co_return unknown_outcome(compound, why);
+      co_return why;
+    }
+    if (reply) reply->let_go();
+    if (pause) co_await loop().sleep_for(delay.take());
+  }
 }
 
 engine::ServerHoldings LeaseHolder::holdings() const {
@@ -104,9 +162,9 @@ Error LeaseHolder::not_wanted(const Compound& compound) const {
   return {ErrorKind::cancelled, EINTR, compound.what(), channel_.server(), "the call is not needed any more"};
 }
 
-Error LeaseHolder::not_recovered(const Compound& compound, const std::optional<Error>& last) const {
+Error LeaseHolder::not_recovered(const Compound& compound) const {
   std::string text = "the session with the server could not be had again in time";
-  if (last) text += " (" + last->text() + ")";
+  if (const auto& last = recovery().last_error()) text += " (" + last->text() + ")";
   return {ErrorKind::timeout, ETIMEDOUT, compound.what(), channel_.server(),
           text + "; check the server, or give more time with timeo="};
 }

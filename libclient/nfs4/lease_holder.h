@@ -2,6 +2,16 @@
 // has there: a lease, the state that lasts as long as the lease, and calls that recover the state if
 // the server has lost it.
 //
+// A call, from top to bottom (call_loop() in lease_holder.cpp):
+//   no recovery is under way → attempt() → if there is no good answer, settle() finds out what became of the
+//   request → the call is made again, or the Reply goes to the caller, whose operations may still have failed.
+// A call is made again if the server has lost what the request relied on and a recovery brings it back, and,
+// with pauses that grow, if the server answers DELAY or GRACE. If the server may have executed a request that
+// must not be executed twice (Compound::repeatable() is false), the call ends with
+// ErrorKind::unknown_outcome, and its caller looks at the names (outcome.cpp).
+//
+// The versions differ in how an attempt is made:
+//
 //   Session      (session.h)         NFSv4.1 and 4.2: slots, which have each request executed once
 //   Sessionless  (v40/sessionless.h) NFSv4.0: owners, whose requests come one after the other
 //
@@ -29,6 +39,7 @@
 #include "async/tasks.h"
 #include "engine/quick_read.h"
 #include "engine/statistics.h"
+#include "nfs4/adopted.h"
 #include "nfs4/calls.h"
 #include "nfs4/client_state.h"
 #include "nfs4/close_batch.h"
@@ -37,10 +48,10 @@
 #include "nfs4/hole_reads.h"
 #include "nfs4/lease.h"
 #include "nfs4/lock_waits.h"
+#include "nfs4/recovery.h"
 
 namespace nfsrdma::nfs4 {
 
-struct Adopted;
 class QuickFile;
 
 class LeaseHolder : public Calls {
@@ -56,9 +67,18 @@ class LeaseHolder : public Calls {
   Compound begin(const char* what, const Caller& caller, security::Mark mark) override;
 
   using Calls::call;
+  async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline) override {
+    return call(std::move(compound), deadline, nullptr);
+  }
   /// Makes the call. `adopted`: its first transmission, which was sent by the fast path (adopted.h).
-  virtual async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline,
-                                                  std::unique_ptr<Adopted> adopted);
+  async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline,
+                                          std::unique_ptr<Adopted> adopted);
+  [[nodiscard]] bool recovering() const override { return recovery().under_way(); }
+  using Calls::start_recovery;
+  void start_recovery(const char* why, bool works) override { recovery().start(why, works); }
+  async::Task<bool> ready(async::TimePoint deadline) override { return recovery().ended(deadline); }
+  async::Task<Result<CompoundReply>> call_in_recovery(Compound compound, async::TimePoint deadline) override;
+
   /// A number that increases with each connection that is made, and with the epoch. As long as it is
   /// unchanged, the server has not restarted, and no other server has taken its place.
   [[nodiscard]] std::uint64_t server_instance() const { return epoch() + connections_made(); }
@@ -115,6 +135,51 @@ class LeaseHolder : public Calls {
     const async::TimePoint now = loop().now();
     return now + (deadline - now) / 2;
   }
+  /// Outcome of one attempt of a call, which decides about the next one.
+  enum class Verdict : std::uint8_t {
+    answered,   ///< the server has executed the request, and this is its Reply
+    again,      ///< the call is made again
+    at_once,    ///< likewise, without a pause, however often that happens
+    unsettled,  ///< settle() decides
+    failed,     ///< the Error is for the caller
+  };
+  struct Attempt {
+    Verdict verdict = Verdict::failed;
+    /// Session: the server may have executed the request in a slot that cannot be used any more.
+    bool in_doubt = false;
+    /// Session: the session that the request was sent in has been replaced by another one.
+    bool replaced = false;
+    /// NFSv4.0: the request is to be sent again with another seqid.
+    bool other_seqid = false;
+    /// If settle() sets it: the Error for the caller, in place of the answer.
+    std::optional<Error> error;
+  };
+  /// What the attempts of one call leave for the ones after them.
+  struct Course {
+    const async::TimePoint deadline;
+    /// The call belongs to a recovery. Other calls wait for the recovery, so this one must not.
+    const bool for_recovery = false;
+    /// The first transmission, if the fast path has sent it.
+    std::unique_ptr<Adopted> adopted = nullptr;
+    /// The server may have executed the request although its answer, if there is one, does not say so.
+    bool in_doubt = false;
+    /// Session: whether the server is asked to cache the Reply if the request is not idempotent. An attempt
+    /// sets it to false if the server cannot cache the Reply.
+    bool asks_caching = true;
+    /// NFSv4.0: number of transmissions, without those answered with DELAY or GRACE.
+    std::uint32_t sends = 0;
+    /// NFSv4.0: number of answers in a row that asked for another seqid.
+    int wrong_seqids = 0;
+  };
+  /// Sends the request until there is an answer, or none can be expected any more.
+  virtual async::Task<Result<CompoundReply>> attempt(Compound& compound, Course& course,
+                                                     Attempt& attempt) = 0;
+  /// Called with an attempt that is not `answered`. Sets its final verdict, and Course::in_doubt.
+  virtual async::Task<void> settle(const Compound& compound, const Result<CompoundReply>& reply,
+                                   Course& course, Attempt& attempt) = 0;
+  virtual Recovery& recovery() = 0;
+  [[nodiscard]] virtual const Recovery& recovery() const = 0;
+
   /// Counts the connections that all channels have made.
   [[nodiscard]] virtual std::uint64_t connections_made() const = 0;
   void notice(const std::string& text) override { notices_(text); }
@@ -124,16 +189,11 @@ class LeaseHolder : public Calls {
   /// Returns the outcome of one transmission: its Reply with the RPC and COMPOUND headers read,
   /// or why there is none.
   Result<CompoundReply> reply_of(rpc::Channel& channel, const Compound& compound, rpc::Outcome& outcome);
-  /// Returns an Error if the Compound is_a_gamble().
-  [[nodiscard]] std::optional<Error> gamble(const Compound& compound) const;
-  [[nodiscard]] Error unknown_outcome(const Compound& compound, const Error& why) const;
-  /// The Error of a call whose reason is gone (Compound::only_while).
-  [[nodiscard]] Error not_wanted(const Compound& compound) const;
-  /// Returns the Error of a call for which a recovery has not ended in time. `last`: why the
-  /// recovery's last try failed.
-  [[nodiscard]] Error not_recovered(const Compound& compound, const std::optional<Error>& last) const;
-
-  async::Task<void> ask_beside(Compound compound);
+  /// Whether the server asks to make the call again later (DELAY, GRACE), and that repeats no operation that
+  /// changes something.
+  static bool is_put_off(const Compound& compound, const CompoundReply& reply);
+  /// Returns the Error of a call for which a recovery has not ended in time.
+  [[nodiscard]] Error not_recovered(const Compound& compound) const;
 
   rpc::Channel& channel_;  // the first channel
   const SessionOptions options_;
@@ -150,6 +210,15 @@ class LeaseHolder : public Calls {
   Crossings crossings_;
   // Derived classes drop these tasks first, because the tasks use the members above.
   async::Tasks beside_;
+
+ private:
+  async::Task<Result<CompoundReply>> call_loop(Compound compound, Course course);
+  /// Returns an Error if the Compound is_a_gamble().
+  [[nodiscard]] std::optional<Error> gamble(const Compound& compound) const;
+  [[nodiscard]] Error unknown_outcome(const Compound& compound, const Error& why) const;
+  /// The Error of a call whose reason is gone (Compound::only_while).
+  [[nodiscard]] Error not_wanted(const Compound& compound) const;
+  async::Task<void> ask_beside(Compound compound);
 };
 
 }  // namespace nfsrdma::nfs4

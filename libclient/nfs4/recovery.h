@@ -1,47 +1,26 @@
-// Recovery of a session that was lost (RFC 8881 2.10.13, 8.4): one task at a time, which every other call
-// waits for.
+// Recovery of the state that a server has lost, as one task at a time, which every other call waits for.
 //
-//     the session still works (its slots are used up, or its backchannel cannot be mended):
-//       calls under way end, for at most 10 s → CREATE_SESSION
-//     the session is gone, and the client id is not:   CREATE_SESSION
-//     the client id is gone, or the server wants a reclaim:
-//       EXCHANGE_ID → CREATE_SESSION → every registered open and its locks → RECLAIM_COMPLETE → limits
+//   SessionRecovery  (session_recovery.h)    NFSv4.1 and 4.2: a session, the client id, opens and locks
+//   Nfs40Recovery    (v40/nfs40_recovery.h)  NFSv4.0: the client id, opens and locks
 //
-// An old session that the server may still have is destroyed in the background. If the old session still
-// worked, its requests under way go on in it meanwhile, over connections that are bound to both sessions, and
-// DESTROY_SESSION is sent only when they have ended: the server's reply cache is lost with the session, and with
-// it the answers to requests that must not be executed twice (2.10.6). While the server executes a request of
-// the old session, DESTROY_SESSION is answered with DELAY (18.37.3). Once DESTROY_SESSION has succeeded, no
-// request of that session can be executed any more. Only then is a request that the server may still have
-// been executing made again, or does its caller look for its effect (old_ended()). Other calls do not wait,
-// because a request may hang in the old session for long.
-//
-// If a step fails, all steps are tried again, with pauses that grow, for as long as the session object
-// exists. Calls that wait have deadlines of their own. A server that restarts during a recovery costs one
-// more try.
+// If a step fails, all steps are tried again, with pauses that grow, for as long as the object exists. Calls
+// that wait have deadlines of their own. A server that restarts during a recovery costs one more try.
 //
 // Confined to the loop's thread.
 #pragma once
 
-#include "nfs4/client_state.h"
-#include "nfs4/handshake.h"
+#include <optional>
+
+#include "async/event.h"
+#include "async/until.h"
+#include "engine/statistics.h"
+#include "nfs4/calls.h"
 
 namespace nfsrdma::nfs4 {
 
 class Recovery {
  public:
-  /// The parts that Recovery uses: each must outlive it.
-  struct Around {
-    Calls& calls;
-    Handshake& handshake;
-    ClientState& state;
-    SlotQueue& slots;
-    Lease& lease;
-    engine::ServerCounters& counters;
-    std::chrono::milliseconds timeout;  ///< of one try
-  };
-  /// Arranges that a session with too few slots left is replaced.
-  explicit Recovery(const Around& around);
+  virtual ~Recovery() = default;
   Recovery(const Recovery&) = delete;
   Recovery& operator=(const Recovery&) = delete;
 
@@ -53,27 +32,34 @@ class Recovery {
   async::Task<bool> ended(async::TimePoint deadline) {
     return async::until(ended_, deadline, [this] { return !under_way_; });
   }
-  /// Waits until no recovery is under way and every session that was replaced before has been destroyed.
-  /// Returns false if the deadline came first. So that a request which hangs in the server for good does not
-  /// stop others for ever, requests in an old session are waited for no longer than the timeout of one try, and
-  /// DESTROY_SESSION is given up after as long again.
-  async::Task<bool> old_ended(async::TimePoint deadline) {
-    return async::until(ended_, deadline, [this] { return !under_way_ && destroying_ == 0; });
-  }
   /// Returns why the last try failed.
   [[nodiscard]] const std::optional<Error>& last_error() const { return last_error_; }
 
+ protected:
+  /// `what`: the words for what is recovered, in the notice of its success. `timeout`: of one try.
+  Recovery(Calls& calls, const char* what, engine::ServerCounters& counters,
+           std::chrono::milliseconds timeout);
+
+  /// Called when a recovery begins, before anything is sent.
+  virtual void began() {}
+  /// Ends before the first try begins.
+  virtual async::Task<void> prepare(bool works);
+  /// Tries all steps.
+  virtual async::Task<Status> try_once(async::TimePoint deadline, bool works) = 0;
+  /// Called when a try has succeeded, before the calls that wait go on.
+  virtual void finished() {}
+
+  Calls& calls_;
+  const std::chrono::milliseconds timeout_;
+  async::Event ended_;  // notified when a recovery ends
+
  private:
   async::Task<void> run(bool works);
-  async::Task<Status> try_once(async::TimePoint deadline, bool works);
-  void start_destroying(sessionid4 old, bool works);
-  async::Task<void> destroy(sessionid4 old, bool works);
 
-  const Around around_;
+  const char* const what_;
+  engine::ServerCounters& counters_;
   bool under_way_ = false;
-  std::size_t destroying_ = 0;  // old sessions whose DESTROY_SESSION has not ended
   std::optional<Error> last_error_;
-  async::Event ended_;  // notified when a recovery, or the destruction of an old session, ends
 };
 
 }  // namespace nfsrdma::nfs4

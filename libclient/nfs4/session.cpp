@@ -78,90 +78,6 @@ engine::ServerHoldings Session::holdings() const {
   return out;
 }
 
-// ---- calls ----
-
-async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimePoint deadline,
-                                                 std::unique_ptr<Adopted> adopted) {
-  if (auto error = gamble(compound)) co_return *std::move(error);
-  const engine::Modifications::Scope scope(modifications_, compound.changes());
-  async::Backoff delay(kFirstDelay, kMostDelay);
-  bool in_doubt = false, asks_caching = true;
-  int tries = 0;
-  for (;;) {
-    // g++ 12 miscompiles a co_await behind "&&".
-    bool is_ready = true;
-    // A request that has left already (adopted) holds a slot, which a recovery may wait for, so it must not
-    // wait.
-    if (recovering() && !adopted) is_ready = co_await ready(deadline);
-    if (!is_ready) co_return not_recovered(compound, recovery_.last_error());
-    if (!compound.is_wanted()) {
-      channel_.give_back(compound.take_message());
-      co_return not_wanted(compound);
-    }
-    Attempt attempt;
-    attempt.asks_caching = asks_caching;
-    auto reply = co_await call_once(compound, deadline, attempt, false, std::move(adopted));
-    asks_caching = attempt.asks_caching;
-    in_doubt = in_doubt || attempt.in_doubt;
-    if (attempt.in_doubt) state_.openings.doubt();
-    if (attempt.verdict == Verdict::recover) start_recovery("the session is gone");
-    const bool recovers = recovering();
-    const bool ended = attempt.verdict == Verdict::recover || attempt.verdict == Verdict::again;
-    // RFC 8881 18.37.3: until the lost session is destroyed, the server may still be executing the request,
-    // which could undo what is done after it. Linux makes no new session before that either
-    // (nfs4_reset_session).
-    bool in_time = true;
-    if (ended && attempt.in_doubt && compound.has_effect()) in_time = co_await recovery_.old_ended(deadline);
-    if (attempt.verdict != Verdict::answered && in_doubt && !compound.repeatable()) {
-      Error last = reply ? status_error(reply->status(), compound.what(), channel_.server()) : reply.error();
-      // The server's last word may have been about the connection or the slot. Now the session has been replaced
-      // and destroyed, which BADSESSION says: the request is not executed any more, so its caller may look at
-      // the names (outcome.cpp).
-      const bool replaced = attempt.replaced || (attempt.verdict == Verdict::recover && recovers);
-      if (replaced && in_time && !is_lost_session(static_cast<nfsstat4>(last.status())))
-        last = status_error(NFS4ERR_BADSESSION, compound.what(), channel_.server());
-      const Error why = unknown_outcome(compound, last);
-      channel_.give_back(compound.take_message());
-      co_return why;
-    }
-    if (!in_time) co_return not_recovered(compound, recovery_.last_error());
-    bool again = attempt.verdict == Verdict::again;
-    // While the session begins or ends there is no recovery, so such a call is not made again.
-    if (attempt.verdict == Verdict::recover) again = recovers;
-    bool pause = again && ++tries > kQuickTries;
-    if (attempt.verdict == Verdict::answered) {
-      // Making the call again repeats the operations before the failed one, which is harmless unless they
-      // change something.
-      pause = again =
-          retry_of(reply->status()) == Retry::later && reply->executed() <= compound.first_modifying() + 1;
-    }
-    if (!again || (pause && loop().now() + delay.next() >= deadline)) {
-      channel_.give_back(compound.take_message());
-      co_return reply;
-    }
-    if (pause) co_await loop().sleep_for(delay.take());
-  }
-}
-
-/// Makes a call for recovery itself. Other calls wait for recovery, so this one must not.
-async::Task<Result<CompoundReply>> Session::call_in_recovery(Compound compound, async::TimePoint deadline) {
-  async::Backoff delay(kFirstDelay, kMostDelay);
-  bool asks_caching = true;
-  for (;;) {
-    Attempt attempt;
-    attempt.asks_caching = asks_caching;
-    auto reply = co_await call_once(compound, deadline, attempt, true);
-    asks_caching = attempt.asks_caching;
-    const bool wait = attempt.verdict == Verdict::again ||
-                      (attempt.verdict == Verdict::answered && retry_of(reply->status()) == Retry::later);
-    if (!wait || loop().now() + delay.next() >= deadline) {
-      channel_.give_back(compound.take_message());
-      co_return reply;
-    }
-    co_await loop().sleep_for(delay.take());
-  }
-}
-
 // ---- calls without a session ----
 
 Compound Session::begin_alone(const char* what) {
@@ -185,9 +101,8 @@ struct Session::Request {
   Compound& compound;
   SlotTable::Use use;
   SEQUENCE4args sequence;
-  const async::TimePoint deadline;
+  Course& course;
   Attempt& attempt;
-  const bool for_recovery;
   async::Backoff pause{kFirstDelay, kMostDelay};
   bool high_lowered = false;
   int binds = 0;
@@ -199,43 +114,42 @@ struct Session::Request {
   void note_doubt() const { attempt.in_doubt = sent > refused; }
 };
 
-async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async::TimePoint deadline,
-                                                      Attempt& attempt, bool for_recovery,
-                                                      std::unique_ptr<Adopted> adopted) {
+async::Task<Result<CompoundReply>> Session::attempt(Compound& compound, Course& course, Attempt& attempt) {
   // A caller without a ticket waits for one before it takes a slot, which other calls may be waiting for.
   if (rpc::Protection* const seal = compound.protection(); seal != nullptr && !seal->is_ready()) {
-    if (auto ready = co_await seal->ready(deadline); !ready) co_return ready.error();
+    if (auto ready = co_await seal->ready(course.deadline); !ready) co_return ready.error();
   }
+  std::unique_ptr<Adopted> adopted = std::move(course.adopted);
   std::optional<SlotTable::Use> use;
   if (adopted)
     use.emplace(std::move(adopted->use));
   else
     use = slots_.take_now();
-  if (!use) use = co_await slots_.wait(deadline);
+  if (!use) use = co_await slots_.wait(course.deadline);
   if (!use) {
     co_return Error(ErrorKind::timeout, ETIMEDOUT, compound.what(), channel_.server(),
                     "no session slot came free in time; the server is not answering");
   }
   counters_.highest_slot = std::max(counters_.highest_slot, use->slot());
   // The session may have been lost while this call waited for a slot.
-  if (recovering() && !for_recovery && !adopted) {
+  if (recovering() && !course.for_recovery && !adopted) {
     use->unsent();
-    attempt.verdict = Verdict::recover;
+    attempt.verdict = Verdict::at_once;
     co_return Error(ErrorKind::connection, EAGAIN, compound.what(), channel_.server(), "the session is gone");
   }
   // The server is asked to cache Replies to requests that are not idempotent (RFC 8881 2.10.6.1.3), if it
   // caches any. Only the attributes that follow could exceed what the server caches, and a Reply may do
   // without those.
-  if (facts().max_response_cached < kLeastReply) attempt.asks_caching = false;
+  if (facts().max_response_cached < kLeastReply) course.asks_caching = false;
   SEQUENCE4args sequence;
   if (adopted) {
     sequence = adopted->sequence;
   } else {
     sequence = {facts().session_id, use->sequence(), use->slot(), slots_.table().highest_busy(),
-                compound.modifies() && attempt.asks_caching};
+                compound.modifies() && course.asks_caching};
     compound.set_sequence(sequence);
   }
-  Request request{compound, std::move(*use), sequence, deadline, attempt, for_recovery};
+  Request request{compound, std::move(*use), sequence, course, attempt};
   const std::uint64_t epoch = adopted ? adopted->epoch : facts().epoch;
   for (;;) {
     rpc::Channel* const only = compound.over();
@@ -247,7 +161,7 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
     if (adopted) {
       outcome = std::move(std::exchange(adopted, nullptr)->outcome);
     } else {
-      rpcrdma::Call call = compound.release(facts().max_response, deadline);
+      rpcrdma::Call call = compound.release(facts().max_response, course.deadline);
       call.losses = request.losses;
       outcome = co_await rpc::make_call(channel, std::move(call), compound.protection());
     }
@@ -267,7 +181,7 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
     if (reply->take<op::SEQUENCE>(result)) {
       const bool current = request.use.current();
       request.use.answered();
-      take_sequence(*result.get<NFS4_OK>(), current, sent, for_recovery);
+      take_sequence(*result.get<NFS4_OK>(), current, sent, course.for_recovery);
       // Linux and Ganesha return RETRY_UNCACHED_REP for an operation behind a good SEQUENCE, and only if they
       // were not asked to cache the Reply.
       const bool lost = reply->status() == NFS4ERR_RETRY_UNCACHED_REP;
@@ -276,7 +190,7 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
       // The server has stopped before it executed the operation that is not idempotent (2.10.6.4).
       if (reply->status() == NFS4ERR_REP_TOO_BIG_TO_CACHE && request.sequence.sa_cachethis &&
           reply->executed() <= compound.first_modifying() + 1) {
-        attempt.asks_caching = false;
+        course.asks_caching = false;
         attempt.verdict = Verdict::again;
       }
       co_return reply;
@@ -300,26 +214,26 @@ async::Task<bool> Session::goes_on(Request& request, nfsstat4 status, const rpc:
   bool current = use.current();
   switch (judge_sequence(status)) {
     case Refused::wait:
-      if (loop().now() + request.pause.next() >= request.deadline) break;
+      if (loop().now() + request.pause.next() >= request.course.deadline) break;
       co_await loop().sleep_for(request.pause.take());
       co_return true;
     case Refused::bind: {
       if (current) lanes_.unbound(channel);
-      bool bound = loop().now() + request.pause.next() < request.deadline;
+      bool bound = loop().now() + request.pause.next() < request.course.deadline;
       // A server that keeps refusing although it has bound the connection must not be asked again without a
       // pause.
       if (bound && ++request.binds > kQuickTries) co_await loop().sleep_for(request.pause.next());
-      if (bound) bound = co_await lanes_.bind_again(channel, request.pause.take(), request.deadline);
+      if (bound) bound = co_await lanes_.bind_again(channel, request.pause.take(), request.course.deadline);
       current = use.current();  // the session may have been replaced meanwhile
       // A session that was replaced although it worked still has the answer in its reply cache if the request
       // was executed. The session is not destroyed before the request has ended (recovery.h).
       const bool replaced = bound && !current;
       if (replaced) {
         const sessionid4 session = request.sequence.sa_sessionid;
-        bound = co_await lanes_.bind_to_earlier(channel, session, request.deadline);
+        bound = co_await lanes_.bind_to_earlier(channel, session, request.course.deadline);
       }
       if (bound) co_return true;
-      attempt.verdict = Verdict::recover;
+      attempt.verdict = Verdict::unsettled;
       break;
     }
     case Refused::lower_high:
@@ -329,18 +243,18 @@ async::Task<bool> Session::goes_on(Request& request, nfsstat4 status, const rpc:
         request.compound.set_sequence(request.sequence);
         co_return true;
       }
-      attempt.verdict = Verdict::recover;
+      attempt.verdict = Verdict::unsettled;
       break;
     case Refused::uncached:
       if (request.sequence.sa_cachethis && !attempt.in_doubt) {
-        attempt.asks_caching = request.sequence.sa_cachethis = false;
+        request.course.asks_caching = request.sequence.sa_cachethis = false;
         request.compound.set_sequence(request.sequence);
         co_return true;
       }
       break;
     case Refused::other_slot:
       if (status == NFS4ERR_BADSLOT && current) slots_.table().cut(use.slot());
-      attempt.verdict = status == NFS4ERR_BADSLOT && use.slot() == 0 ? Verdict::recover : Verdict::again;
+      attempt.verdict = status == NFS4ERR_BADSLOT && use.slot() == 0 ? Verdict::unsettled : Verdict::again;
       use.retire();
       co_return false;
     case Refused::executed:
@@ -349,20 +263,48 @@ async::Task<bool> Session::goes_on(Request& request, nfsstat4 status, const rpc:
       attempt.verdict = Verdict::again;
       co_return false;
     case Refused::session:
-      attempt.verdict = Verdict::recover;
+      attempt.verdict = Verdict::unsettled;
       break;
     case Refused::caller:
       break;
   }
   if (!attempt.in_doubt) use.unsent();
-  if (attempt.verdict != Verdict::recover) co_return false;
+  if (attempt.verdict != Verdict::unsettled) co_return false;
   // The session that the request was sent in has been replaced meanwhile.
   attempt.replaced = !current && !recovering();
   if (attempt.replaced)
     attempt.verdict = Verdict::again;
-  else if (request.for_recovery)
+  else if (request.course.for_recovery)
     attempt.verdict = Verdict::failed;
   co_return false;
+}
+
+async::Task<void> Session::settle(const Compound& compound, const Result<CompoundReply>& reply,
+                                  Course& course, Attempt& attempt) {
+  if (course.for_recovery) co_return;
+  course.in_doubt = course.in_doubt || attempt.in_doubt;
+  if (attempt.in_doubt) state_.openings.doubt();
+  const bool is_gone = attempt.verdict == Verdict::unsettled;
+  if (is_gone) start_recovery("the session is gone");
+  // While the session begins or ends there is no recovery, so such a call is not made again.
+  if (is_gone) attempt.verdict = recovering() ? Verdict::again : Verdict::failed;
+  const bool ended = is_gone || attempt.verdict == Verdict::again;
+  if (!ended || !attempt.in_doubt || !compound.has_effect()) co_return;
+  const bool replaced = attempt.replaced || (is_gone && attempt.verdict == Verdict::again);
+  // RFC 8881 18.37.3: until the lost session is destroyed, the server may still be executing the request,
+  // which could undo what is done after it. Linux makes no new session before that either
+  // (nfs4_reset_session).
+  const bool in_time = co_await recovery_.old_ended(course.deadline);
+  const nfsstat4 status = reply ? reply->status() : static_cast<nfsstat4>(reply.error().status());
+  if (compound.repeatable() && !in_time) {
+    attempt.verdict = Verdict::failed;
+    attempt.error = not_recovered(compound);
+  } else if (!compound.repeatable() && in_time && replaced && !is_lost_session(status)) {
+    // The server's last word may have been about the connection or the slot. Now the session has been replaced
+    // and destroyed, which BADSESSION says: the request is not executed any more, so its caller may look at
+    // the names (outcome.cpp).
+    attempt.error = status_error(NFS4ERR_BADSESSION, compound.what(), channel_.server());
+  }
 }
 
 /// Processes what a good SEQUENCE says about the session.

@@ -1,9 +1,8 @@
 // An NFSv4.1/4.2 session (RFC 8881 2.10) over one or more Channels: client id, slots, lease, recovery.
 //
-// A call, from top to bottom:
-//   ready (no recovery under way) → a free slot → SEQUENCE filled in → Channel → verdict on the slot →
-//   the session's own errors are recovered from and the call is made again → DELAY and GRACE are waited for →
-//   the Reply goes to the caller, whose operations may still have failed.
+// An attempt of a call (the loop around it is in lease_holder.h):
+//   a free slot → SEQUENCE filled in → Channel → verdict on the slot → the session's own errors lead to a
+//   recovery.
 //
 // Exactly once (RFC 8881 2.10.6). A request that has left stays in its slot, with its sequence id, until the
 // server answers it: it is sent again over a new connection, over another one, and while SEQUENCE is answered
@@ -13,18 +12,18 @@
 // server executed the request. A request that does no harm the second time is then made again. A request that
 // may do harm (Compound::repeatable() is false) ends with ErrorKind::unknown_outcome, and its caller looks at
 // the names (outcome.cpp). Both happen only when the server has destroyed the lost session, because until
-// then it may still be executing the request (recovery.h). A session that is replaced although it works is not
+// then it may still be executing the request (session_recovery.h). A session that is replaced although it works is not
 // lost to the requests under way in it: they go on in their slots until the server answers them.
 //
-// The session is the call loop. Its other tasks are done by its parts, which it owns and gives out. The parts
-// make their calls through it, as a Calls, and know nothing else of it:
+// The other tasks are done by parts, which the session owns and gives out. The parts make their calls through
+// it, as a Calls, and know nothing else of it:
 //
 //   lanes()          connections: which of them takes a call, BIND_CONN_TO_SESSION
 //   of LeaseHolder   what belongs to the client id (lease_holder.h)
 //   inside           slots (slot_queue.h), client id and session (handshake.h), recovery, backchannel, READs
 //                    that need no call loop while all goes well (quick_reads.h)
 //
-// Recovery is one task at a time (recovery.h). Calls wait for it up to their own deadlines. When a connection
+// Recovery is one task at a time (session_recovery.h). Calls wait for it up to their own deadlines. When a connection
 // ends while another one is up, its calls are made again there, in their slots with their sequence ids, so
 // that none is executed twice.
 //
@@ -46,7 +45,7 @@
 #include "nfs4/lanes.h"
 #include "nfs4/lease_holder.h"
 #include "nfs4/quick_reads.h"
-#include "nfs4/recovery.h"
+#include "nfs4/session_recovery.h"
 #include "nfs4/slot_queue.h"
 
 namespace nfsrdma::nfs4 {
@@ -62,12 +61,6 @@ class Session final : public LeaseHolder {
   /// Sends DESTROY_SESSION and DESTROY_CLIENTID, as far as the server answers in time.
   async::Task<Status> close(async::TimePoint deadline) override;
 
-  using LeaseHolder::call;
-  async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline) override {
-    return call(std::move(compound), deadline, nullptr);
-  }
-  async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline,
-                                          std::unique_ptr<Adopted> adopted) override;
   bool start_read(QuickFile& file, engine::QuickRead& read) override {
     return phase_ == Phase::open && !recovering() && quick_.start(file, read);
   }
@@ -79,11 +72,6 @@ class Session final : public LeaseHolder {
  private:
   // ---- for the parts only ----
   [[nodiscard]] std::uint64_t connections_made() const override { return lanes_.connections_made(); }
-  [[nodiscard]] bool recovering() const override { return recovery_.under_way(); }
-  using Calls::start_recovery;
-  void start_recovery(const char* why, bool works) override { recovery_.start(why, works); }
-  async::Task<bool> ready(async::TimePoint deadline) override { return recovery_.ended(deadline); }
-  async::Task<Result<CompoundReply>> call_in_recovery(Compound compound, async::TimePoint deadline) override;
   /// Checks a connection by a SEQUENCE if a slot is free. If none is, calls without an answer may hold all
   /// slots, and the Channel calls the NULL procedure.
   void check_connections(std::chrono::milliseconds every) override {
@@ -94,23 +82,6 @@ class Session final : public LeaseHolder {
   async::Task<Result<CompoundReply>> call_over(rpc::Channel& channel, Compound& compound,
                                                async::TimePoint deadline) override;
 
-  /// Outcome of one try of a call, which decides about the next try.
-  enum class Verdict : std::uint8_t {
-    answered,  ///< the server has executed the request, and this is its Reply
-    again,     ///< the request has to be tried in another slot
-    recover,   ///< the session is gone
-    failed,    ///< the Error is for the caller
-  };
-  struct Attempt {
-    Verdict verdict = Verdict::failed;
-    /// The server may have executed the request in a slot that cannot be used any more.
-    bool in_doubt = false;
-    /// The session that the request was sent in has been replaced by another one.
-    bool replaced = false;
-    /// Whether the server is asked to cache the Reply if the request is not idempotent. The first try gets
-    /// true; a try sets it to false if the server cannot cache the Reply.
-    bool asks_caching = true;
-  };
   struct Request;
   /// Reaction to a SEQUENCE that the server has refused.
   enum class Refused : std::uint8_t {
@@ -125,9 +96,11 @@ class Session final : public LeaseHolder {
   };
   static Refused judge_sequence(nfsstat4 status);
 
-  async::Task<Result<CompoundReply>> call_once(Compound& compound, async::TimePoint deadline,
-                                               Attempt& attempt, bool for_recovery,
-                                               std::unique_ptr<Adopted> adopted = nullptr);
+  async::Task<Result<CompoundReply>> attempt(Compound& compound, Course& course, Attempt& attempt) override;
+  async::Task<void> settle(const Compound& compound, const Result<CompoundReply>& reply, Course& course,
+                           Attempt& attempt) override;
+  Recovery& recovery() override { return recovery_; }
+  [[nodiscard]] const Recovery& recovery() const override { return recovery_; }
   async::Task<bool> goes_on(Request& request, nfsstat4 status, const rpc::Channel& channel);
   void take_sequence(const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent, bool for_recovery);
   void heed_flags(std::uint32_t flags);
@@ -136,7 +109,7 @@ class Session final : public LeaseHolder {
   Lanes lanes_;
   Backchannel backchannel_;
   Handshake handshake_;
-  Recovery recovery_;
+  SessionRecovery recovery_;
   QuickReads quick_;
 };
 

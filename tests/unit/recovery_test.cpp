@@ -1,10 +1,9 @@
 // How a session is had, comes back and is given up, with a scripted server (RFC 8881 2.4, 2.10, 18.35 to 18.37,
 // 18.50, 18.51). What it comes to in a whole client: session_test.cpp, exactly_once_test.cpp.
-#include "nfs4/recovery.h"
-
 #include <string_view>
 #include <utility>
 
+#include "nfs4/session_recovery.h"
 #include "nfs4/types/attributes.h"
 #include "support/scripted_calls.h"
 
@@ -55,7 +54,7 @@ struct Beginning {
   Handshake handshake{{calls, lanes, slots, backchannel, options}};
   Lease lease{calls};
   nfs4::ClientState state{calls, lease, modifications, counters, false, [](bool) {}};
-  Recovery recovery{{calls, handshake, state, slots, lease, counters, 20s}};
+  SessionRecovery recovery{{calls, handshake, state, slots, lease, counters, 20s}};
 
   const ScriptedCalls::Last last{calls};
   explicit Beginning(std::shared_ptr<security::Flavor> flavor = nullptr)

@@ -7,6 +7,7 @@
 // Confined to the loop's thread.
 #pragma once
 
+#include "async/mutex.h"
 #include "nfs4/calls.h"
 
 namespace nfsrdma::nfs4 {
@@ -18,6 +19,9 @@ class Registration {
   Registration& operator=(const Registration&) = delete;
 
   [[nodiscard]] const SessionFacts& facts() const { return facts_; }
+  /// Must be locked around set_client() while other tasks may call it, so that there is one SETCLIENTID with
+  /// its SETCLIENTID_CONFIRM at a time.
+  [[nodiscard]] async::Mutex& turn() { return turn_; }
   /// Gets a client id and confirms it. If it differs from the one before, a new epoch begins.
   async::Task<Status> set_client(async::TimePoint deadline);
   /// Fetches the server's lease time, and the most bytes that it accepts in one READ and WRITE.
@@ -35,6 +39,7 @@ class Registration {
   const SessionOptions& options_;
   verifier4 verifier_;
   SessionFacts facts_;
+  async::Mutex turn_;
 };
 
 }  // namespace nfsrdma::nfs4

@@ -16,24 +16,19 @@ namespace {
 using namespace std::chrono_literals;
 using Room = Compound::Room;
 
-/// Decides whether a request that was refused with BAD_SEQID is sent again with the next seqid that the
-/// server may expect.
-class SeqidSearch {
- public:
-  /// Called once for each answer. `other_seqid`: the answer is BAD_SEQID, and there is another seqid to try.
-  bool goes_on(bool other_seqid) {
-    // Any other answer ends the search, because the server has then accepted a seqid, or counts anew under
-    // another client id. A request that waits for GRACE or DELAY begins a new search whenever a connection
-    // breaks meanwhile, so a limit over all of its answers would fail a request that only has to wait.
-    refused_in_a_row_ = other_seqid ? refused_in_a_row_ + 1 : 0;
-    return other_seqid && refused_in_a_row_ < kMostInARow;
-  }
+/// The most answers in a row to one request that ask for another seqid. Covers the doubts that an owner may have
+/// (owners.h), and some tries under the owner's next name.
+constexpr int kMostWrongSeqids = 6;
 
- private:
-  /// Covers the doubts that an owner may have (owners.h), and some tries under the owner's next name.
-  static constexpr int kMostInARow = 6;
-  int refused_in_a_row_ = 0;
-};
+/// Counts one answer in `in_a_row`. `other_seqid`: it is BAD_SEQID, and the server may expect another seqid.
+/// Returns whether that one is to be tried.
+bool tries_other_seqid(bool other_seqid, int& in_a_row) {
+  // Any other answer ends the search, because the server has then accepted a seqid, or counts anew under
+  // another client id. A request that waits for GRACE or DELAY begins a new search whenever a connection
+  // breaks meanwhile, so a limit over all of its answers would fail a request that only has to wait.
+  in_a_row = other_seqid ? in_a_row + 1 : 0;
+  return other_seqid && in_a_row < kMostWrongSeqids;
+}
 
 /// Whether EXPIRED concerns the client id itself: the operation that ended with it has no stateid.
 bool is_of_client(const Compound& compound, const CompoundReply& reply) {
@@ -72,8 +67,7 @@ Sessionless::Sessionless(std::vector<rpc::Channel*> channels, SessionOptions opt
       registration_(*this, options_),
       callbacks_(state_.delegations, options_.callback.ident),
       places_(channel_.loop(), options_.slots),
-      recovered_(channel_.loop()),
-      registering_(channel_.loop()) {}
+      recovery_({*this, registration_, state_, lease_, counters_, options_.timeout}) {}
 
 Sessionless::~Sessionless() {
   phase_ = Phase::ending;
@@ -119,91 +113,6 @@ std::uint64_t Sessionless::connections_made() const {
 
 // ---- calls ----
 
-async::Task<Result<CompoundReply>> Sessionless::call(Compound compound, async::TimePoint deadline) {
-  if (auto error = gamble(compound)) co_return *std::move(error);
-  const engine::Modifications::Scope scope(modifications_, compound.changes());
-  async::Backoff delay(kFirstDelay, kMostDelay);
-  std::uint32_t sends = 0;  // transmissions, without those answered with DELAY or GRACE
-  int tries = 0;
-  SeqidSearch seqids;
-  for (;;) {
-    // g++ 12 miscompiles a co_await behind "&&".
-    bool is_ready = true;
-    if (recovering()) is_ready = co_await ready(deadline);
-    if (!is_ready) co_return not_recovered(compound, last_error_);
-    if (!compound.is_wanted()) {
-      channel_.give_back(compound.take_message());
-      co_return not_wanted(compound);
-    }
-    Attempt attempt;
-    const Lease::Sent sent = lease_.now();
-    auto reply = co_await call_once(compound, deadline, attempt, false);
-    sends += attempt.sends;
-    if (attempt.too_late) continue;
-    if (!reply) {
-      const bool harmful = sends != 0 && !compound.repeatable();
-      const Error why = harmful ? unknown_outcome(compound, reply.error()) : reply.error();
-      channel_.give_back(compound.take_message());
-      co_return why;
-    }
-    const nfsstat4 status = reply->status();
-    if (compound.is_renewal() && (status == NFS4_OK || status == NFS4ERR_CB_PATH_DOWN)) lease_.renewed(sent);
-    bool again = seqids.goes_on(attempt.other_seqid);
-    bool pause = false;
-    // The stateid may be from before a restart. If this client does not know of the restart yet, RENEW
-    // reveals it. The RENEW ends after the recovery, and the caller then finds another stateid.
-    if (status == NFS4ERR_STALE_STATEID && !compound.is_renewal()) (void)co_await call(renewal(), deadline);
-    if (!again && heed(*reply, is_of_client(compound, *reply))) {
-      again = true;
-      pause = ++tries > kQuickTries;
-    }
-    // Making the call again repeats the operations before the failed one, which is harmless unless they
-    // change something.
-    const bool waits =
-        retry_of(status) == Retry::later && reply->executed() <= compound.first_modifying() + 1;
-    if (waits) {
-      pause = again = true;
-      --sends;
-    }
-    if (!again || (pause && loop().now() + delay.next() >= deadline)) {
-      channel_.give_back(compound.take_message());
-      // The server did not execute the transmission that it asked to wait with, but may have executed an
-      // earlier one.
-      const bool may_be_done =
-          waits ? sends != 0 && !compound.repeatable() : sends > 1 && is_as_if_done(compound, *reply);
-      if (may_be_done)
-        co_return unknown_outcome(compound, status_error(status, compound.what(), channel_.server()));
-      co_return reply;
-    }
-    reply->let_go();
-    if (pause) co_await loop().sleep_for(delay.take());
-  }
-}
-
-/// Makes a call for recovery itself, which other calls wait for, and for open().
-async::Task<Result<CompoundReply>> Sessionless::call_in_recovery(Compound compound,
-                                                                 async::TimePoint deadline) {
-  async::Backoff delay(kFirstDelay, kMostDelay);
-  for (SeqidSearch seqids;;) {
-    Attempt attempt;
-    auto reply = co_await call_once(compound, deadline, attempt, true);
-    if (seqids.goes_on(reply && attempt.other_seqid)) continue;
-    const nfsstat4 status = reply ? reply->status() : NFS4_OK;
-    if (retry_of(status) == Retry::later && loop().now() + delay.next() < deadline) {
-      co_await loop().sleep_for(delay.take());
-      continue;
-    }
-    channel_.give_back(compound.take_message());
-    const bool forgotten = status == NFS4ERR_STALE_CLIENTID || status == NFS4ERR_STALE_STATEID ||
-                           (status == NFS4ERR_EXPIRED && is_of_client(compound, *reply));
-    if (!forgotten) co_return reply;
-    // The client id is lost again, so the whole recovery begins anew.
-    registration_.lost();
-    co_return Error(ErrorKind::connection, EAGAIN, compound.what(), channel_.server(),
-                    "the server has forgotten this client again");
-  }
-}
-
 async::Task<Result<CompoundReply>> Sessionless::call_over(rpc::Channel& channel, Compound& compound,
                                                           async::TimePoint deadline) {
   std::uint32_t sends = 0;
@@ -211,35 +120,77 @@ async::Task<Result<CompoundReply>> Sessionless::call_over(rpc::Channel& channel,
   co_return co_await transmit(channel, compound, deadline, none, sends);
 }
 
-async::Task<Result<CompoundReply>> Sessionless::call_once(Compound& compound, async::TimePoint deadline,
-                                                          Attempt& attempt, bool for_recovery) {
+async::Task<Result<CompoundReply>> Sessionless::attempt(Compound& compound, Course& course,
+                                                        Attempt& attempt) {
+  const Lease::Sent sent = lease_.now();
   // A caller without a ticket waits for one before it takes a place, which other calls may be waiting for.
   if (rpc::Protection* const seal = compound.protection(); seal != nullptr && !seal->is_ready()) {
-    if (auto ready = co_await seal->ready(deadline); !ready) co_return ready.error();
+    if (auto ready = co_await seal->ready(course.deadline); !ready) co_return ready.error();
   }
   Turns turns;
-  if (auto taken = co_await take_turns(compound, deadline, turns); !taken) co_return taken.error();
+  if (auto taken = co_await take_turns(compound, course.deadline, turns); !taken) co_return taken.error();
   // A recovery, and a renewal of the lease, do not wait for a place.
-  const bool first = for_recovery || compound.is_renewal();
+  const bool first = course.for_recovery || compound.is_renewal();
   if (!first && places_.must_wait()) {
     ++counters_.slot_waits;
-    const bool in_time = co_await places_.wait(deadline);
+    const bool in_time = co_await places_.wait(course.deadline);
     if (!in_time) co_return too_late(compound, channel_.server());
   }
   const async::Places::Place place(places_);
   // The client id, or the reason for the call, may have been lost during the wait.
-  if ((recovering() && !for_recovery) || !compound.is_wanted()) {
-    attempt.too_late = true;
+  if ((recovering() && !course.for_recovery) || !compound.is_wanted()) {
+    attempt.verdict = Verdict::at_once;
     co_return too_late(compound, channel_.server());
   }
   rpc::Channel* const only = compound.over();
   rpc::Channel& channel = only != nullptr ? *only : rpc::route(channels_, compound.data_size());
-  auto reply = co_await transmit(channel, compound, deadline, turns, attempt.sends);
+  auto reply = co_await transmit(channel, compound, course.deadline, turns, course.sends);
+  if (!reply) co_return reply;
   attempt.other_seqid = turns.try_again();
+  const nfsstat4 status = reply->status();
+  attempt.verdict = status == NFS4_OK ? Verdict::answered : Verdict::unsettled;
   // The turn is not kept if the OPEN was refused: the holder of the Reply may send another OPEN, which would
   // wait for it.
-  if (reply && has_opened(compound, *reply)) reply->keep_turn(turns.open);
+  if (has_opened(compound, *reply)) reply->keep_turn(turns.open);
+  if (compound.is_renewal() && (status == NFS4_OK || status == NFS4ERR_CB_PATH_DOWN)) lease_.renewed(sent);
   co_return reply;
+}
+
+async::Task<void> Sessionless::settle(const Compound& compound, const Result<CompoundReply>& reply,
+                                      Course& course, Attempt& attempt) {
+  course.in_doubt = false;
+  if (attempt.verdict == Verdict::at_once) co_return;
+  if (!reply) {
+    course.in_doubt = course.sends != 0;
+    co_return;
+  }
+  const nfsstat4 status = reply->status();
+  const bool names_client = is_of_client(compound, *reply);
+  attempt.verdict = Verdict::answered;
+  if (tries_other_seqid(attempt.other_seqid, course.wrong_seqids)) {
+    attempt.verdict = Verdict::at_once;
+  } else if (course.for_recovery) {
+    const bool forgotten = status == NFS4ERR_STALE_CLIENTID || status == NFS4ERR_STALE_STATEID ||
+                           (status == NFS4ERR_EXPIRED && names_client);
+    if (!forgotten) co_return;
+    // The client id is lost again, so the whole recovery begins anew.
+    registration_.lost();
+    attempt.verdict = Verdict::failed;
+    attempt.error = Error(ErrorKind::connection, EAGAIN, compound.what(), channel_.server(),
+                          "the server has forgotten this client again");
+  } else if (status == NFS4ERR_STALE_STATEID && !compound.is_renewal()) {
+    // The stateid may be from before a restart. If this client does not know of the restart yet, RENEW
+    // reveals it. The RENEW ends after the recovery, and the caller then finds another stateid.
+    (void)co_await call(renewal(), course.deadline);
+  } else if (heed(*reply, names_client)) {
+    attempt.verdict = Verdict::again;
+  } else if (is_put_off(compound, *reply)) {
+    // The server did not execute this transmission, but may have executed an earlier one.
+    course.in_doubt = --course.sends != 0;
+  } else if (course.sends > 1 && is_as_if_done(compound, *reply)) {
+    course.in_doubt = true;
+    attempt.verdict = Verdict::failed;
+  }
 }
 
 async::Task<Status> Sessionless::take_turns(const Compound& compound, async::TimePoint deadline,
@@ -321,7 +272,7 @@ void Sessionless::judge(const Compound& compound, const Turns& turns, const Resu
 bool Sessionless::is_had_anew(const CompoundReply& reply, const char* why) {
   if (reply.epoch() != facts().epoch) return true;
   start_recovery(why);
-  return recovering_;
+  return recovering();
 }
 
 /// Acts on what a Reply says of the client id. `named`: the request named the client id. Returns true if the
@@ -342,8 +293,8 @@ bool Sessionless::heed(const CompoundReply& reply, bool named) {
 
 /// Announces the callback address anew. Does nothing during a recovery, which announces it as well.
 async::Task<void> Sessionless::renew_callback() {
-  const async::Mutex::Lock turn = co_await registering_.lock(default_deadline());
-  if (!turn || recovering_) co_return;
+  const async::Mutex::Lock turn = co_await registration_.turn().lock(default_deadline());
+  if (!turn || recovering()) co_return;
   const std::uint64_t before = facts().epoch;
   (void)co_await registration_.set_client(default_deadline());
   // The server did not know the client id any more, so the state under it must be recovered.
@@ -364,11 +315,11 @@ async::Task<Status> Sessionless::settle_owner(CompoundReply& reply, OPEN4resok& 
   async::Backoff delay(kFirstDelay, kMostDelay);
   Compound compound = begin_on(file, "OPEN_CONFIRM", caller);
   compound.add<op::OPEN_CONFIRM>({ok.stateid, 0});
-  for (SeqidSearch seqids;;) {
+  for (int wrong_seqids = 0;;) {
     std::uint32_t sends = 0;
     auto confirmed = co_await transmit(rpc::route(channels_, 0), compound, deadline, turns, sends);
     if (!confirmed) co_return confirmed.error();
-    if (seqids.goes_on(turns.try_again())) continue;
+    if (tries_other_seqid(turns.try_again(), wrong_seqids)) continue;
     if (confirmed->status() == NFS4ERR_DELAY && loop().now() + delay.next() < deadline) {
       co_await loop().sleep_for(delay.take());
       continue;
@@ -401,53 +352,6 @@ Compound Sessionless::renewal() {
 
 void Sessionless::forget_lock_owner(std::uint64_t unique) {
   owners_.forget(OwnedOperation::Whose::lock_owner, unique);
-}
-
-// ---- recovery ----
-
-void Sessionless::start_recovery(const char* why, bool /*works*/) {
-  if (recovering_ || phase_ != Phase::open) return;
-  recovering_ = true;
-  registration_.lost();
-  ++counters_.recoveries;
-  notice(channel_.server() + ": " + why + ", recovering");
-  beside_.spawn(recover());
-}
-
-async::Task<bool> Sessionless::ready(async::TimePoint deadline) {
-  return async::until(recovered_, deadline, [this] { return !recovering_; });
-}
-
-async::Task<void> Sessionless::recover() {
-  async::Backoff delay(100ms, 5s);
-  for (;;) {
-    const auto done = co_await recover_once(loop().now() + options_.timeout);
-    if (done) break;
-    last_error_ = done.error();
-    co_await loop().sleep_for(delay.take());
-  }
-  last_error_.reset();
-  recovering_ = false;
-  notice(channel_.server() + ": recovered");
-  recovered_.notify_all();
-}
-
-async::Task<Status> Sessionless::recover_once(async::TimePoint deadline) {
-  const Lease::Sent sent = lease_.now();
-  {
-    const async::Mutex::Lock turn = co_await registering_.lock(deadline);
-    if (!turn) {
-      co_return Error(ErrorKind::timeout, ETIMEDOUT, "SETCLIENTID", channel_.server(),
-                      "the one before has not come to its end in time");
-    }
-    if (auto done = co_await registration_.set_client(deadline); !done) co_return done;
-  }
-  lease_.renewed(sent);
-  if (auto done = co_await state_.open_recovery.reclaim_all(deadline); !done) co_return done;
-  // The server program may be another one now. If it does not answer this, the limits stay as they were.
-  (void)co_await registration_.fetch_limits(deadline);
-  lease_.arm();
-  co_return Status();
 }
 
 }  // namespace nfsrdma::nfs4

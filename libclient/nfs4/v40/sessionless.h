@@ -1,10 +1,9 @@
 // Calls of NFSv4.0 (RFC 7530), which has no sessions: owners, the client id and its lease, recovery.
 //
-// A call, from top to bottom:
-//   ready (no recovery under way) → the turns of its owners (owners.h) → a place among the calls under way →
-//   client id and seqids filled in → the Channel with the least to do → verdict on the seqids →
-//   a client id that the server has forgotten is recovered, and the call made again →
-//   DELAY and GRACE are waited for → the caller.
+// An attempt of a call (the loop around it is in lease_holder.h):
+//   the turns of its owners (owners.h) → a place among the calls under way → client id and seqids filled in →
+//   the Channel with the least to do → verdict on the seqids → a client id that the server has forgotten is
+//   recovered.
 //
 // A request is sent again over its channel's next connection with the same xid. A server that remembers the
 // request returns the same answer. A server that has forgotten it executes it a second time. For a request of
@@ -19,20 +18,18 @@
 // it, settle_owner() confirms the owner (OPEN_CONFIRM) before any other request of the owner. That takes no
 // place, and no other turn.
 //
-// Recovery is one task at a time: SETCLIENTID, then every registered open and its locks are reclaimed. Calls
-// wait for it up to their own deadlines. So do calls whose stateid the server refused as stale: they find
-// another one afterwards.
+// Calls wait for a recovery (nfs40_recovery.h) up to their own deadlines. So do calls whose stateid the server
+// refused as stale: they find another one afterwards.
 //
 // Confined to the thread that runs the loop.
 #pragma once
 
 #include <vector>
 
-#include "async/event.h"
-#include "async/mutex.h"
 #include "async/places.h"
 #include "nfs4/lease_holder.h"
 #include "nfs4/v40/callbacks.h"
+#include "nfs4/v40/nfs40_recovery.h"
 #include "nfs4/v40/owners.h"
 #include "nfs4/v40/registration.h"
 
@@ -49,8 +46,6 @@ class Sessionless final : public LeaseHolder {
   /// because the server forgets an idle client by itself.
   async::Task<Status> close(async::TimePoint deadline) override;
 
-  using LeaseHolder::call;
-  async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline) override;
   async::Task<Status> settle_owner(CompoundReply& reply, OPEN4resok& ok, nfs_fh4 file,
                                    Caller caller) override;
   Compound renewal() override;
@@ -70,11 +65,6 @@ class Sessionless final : public LeaseHolder {
 
  private:
   [[nodiscard]] std::uint64_t connections_made() const override;
-  [[nodiscard]] bool recovering() const override { return recovering_; }
-  using Calls::start_recovery;
-  void start_recovery(const char* why, bool works) override;
-  async::Task<bool> ready(async::TimePoint deadline) override;
-  async::Task<Result<CompoundReply>> call_in_recovery(Compound compound, async::TimePoint deadline) override;
   Compound begin_alone(const char* what) override { return begin(what, nullptr); }
   async::Task<Result<CompoundReply>> call_over(rpc::Channel& channel, Compound& compound,
                                                async::TimePoint deadline) override;
@@ -86,15 +76,11 @@ class Sessionless final : public LeaseHolder {
       return (open && open->try_again()) || (lock && lock->try_again());
     }
   };
-  /// Outcome of one try of a call, apart from its Reply.
-  struct Attempt {
-    bool too_late = false;     ///< before the call was sent a recovery began, or it was not wanted any more
-    bool other_seqid = false;  ///< the call is to be sent again with another seqid
-    std::uint32_t sends = 0;
-  };
-
-  async::Task<Result<CompoundReply>> call_once(Compound& compound, async::TimePoint deadline,
-                                               Attempt& attempt, bool for_recovery);
+  async::Task<Result<CompoundReply>> attempt(Compound& compound, Course& course, Attempt& attempt) override;
+  async::Task<void> settle(const Compound& compound, const Result<CompoundReply>& reply, Course& course,
+                           Attempt& attempt) override;
+  Recovery& recovery() override { return recovery_; }
+  [[nodiscard]] const Recovery& recovery() const override { return recovery_; }
   async::Task<Result<CompoundReply>> transmit(rpc::Channel& channel, Compound& compound,
                                               async::TimePoint deadline, const Turns& turns,
                                               std::uint32_t& sends);
@@ -104,20 +90,15 @@ class Sessionless final : public LeaseHolder {
                     std::uint32_t sends);
   bool is_had_anew(const CompoundReply& reply, const char* why);
   bool heed(const CompoundReply& reply, bool named);
-  async::Task<void> recover();
-  async::Task<Status> recover_once(async::TimePoint deadline);
   async::Task<void> renew_callback();
 
   const std::vector<rpc::Channel*> channels_;
   Owners owners_;
   Registration registration_;
   Callbacks callbacks_;
-  async::Places places_;  // one for each call under way
-  bool recovering_ = false;
+  async::Places places_;   // one for each call under way
   bool in_doubt_ = false;  // the server may have state of this client that is not known here
-  std::optional<Error> last_error_;
-  async::Event recovered_;
-  async::Mutex registering_;  // held for one SETCLIENTID and its SETCLIENTID_CONFIRM at a time
+  Nfs40Recovery recovery_;
 };
 
 }  // namespace nfsrdma::nfs4
