@@ -20,6 +20,7 @@
 
 #include "async/tasks.h"
 #include "nfs4/compound.h"
+#include "nfs4/minor_version.h"
 #include "nfs4/session_facts.h"
 #include "rpc/channel.h"
 
@@ -52,13 +53,11 @@ class Calls {
   /// Shows a line to the user.
   virtual void notice(const std::string& text) = 0;
 
-  /// Returns false for NFSv4.0, where owners keep requests in order by their seqids (RFC 7530 9.1.7), a
-  /// stateid is meant with its seqid, and files are opened by name.
-  [[nodiscard]] virtual bool has_sessions() const { return true; }
-  /// Returns the stateid to remember from an answer. With sessions its seqid is set to 0, which means the
-  /// state as it is at the server, so that answers may overtake each other.
+  [[nodiscard]] virtual const MinorVersion& version() const { return kNfs41; }
+  /// Returns the stateid to remember from an answer. Where owners keep no seqids, that of the stateid is set to
+  /// 0, which means the state as it is at the server, so that answers may overtake each other.
   [[nodiscard]] stateid4 to_keep(stateid4 stateid) const {
-    if (has_sessions()) stateid.seqid = 0;
+    if (!version().keeps_seqids) stateid.seqid = 0;
     return stateid;
   }
 

@@ -88,7 +88,7 @@ async::Task<Result<nfs_fh4>> enter(LeaseHolder& session, Caller caller, Door doo
 /// Returns the flavours that the server takes for its root. The session may not be open yet.
 async::Task<Result<Offers>> offers_at_root(Calls& calls, async::TimePoint deadline, bool in_recovery) {
   // NFSv4.0 has SECINFO only, which needs a name, and the root has none.
-  if (!calls.has_sessions()) co_return all_flavors();
+  if (!calls.version().asks_flavors_by_handle) co_return all_flavors();
   Compound compound = calls.begin("SECINFO_NO_NAME");
   compound.add<op::PUTROOTFH>().add<op::SECINFO_NO_NAME>(SECINFO_STYLE4_CURRENT_FH);
   async::Task<Result<CompoundReply>> asked = in_recovery
@@ -208,7 +208,7 @@ async::Task<Status> cross_root(Calls& calls, Crossings& crossings, security::Fla
 
 async::Task<Result<bool>> cross(LeaseHolder& session, Caller caller, Spots spots,
                                 const CompoundReply& reply) {
-  const auto [spot, operation] = refused_in(spots, reply, session.has_sessions());
+  const auto [spot, operation] = refused_in(spots, reply, session.version().has_sequence);
   const bool is_begun = spot == nullptr || (operation == 0 && spot->from);
   if (is_begun && reply.status() == NFS4ERR_WRONGSEC && are_apart(session, spots))
     co_return status_error(NFS4ERR_XDEV, "", "");
@@ -242,7 +242,7 @@ async::Task<Result<bool>> cross(LeaseHolder& session, Caller caller, Spots spots
 
 async::Task<Status> negotiate(LeaseHolder& session, std::vector<std::string> target) {
   const std::shared_ptr<security::Flavor> flavor = session.options().flavor;
-  const bool by_name = !session.has_sessions();
+  const bool by_name = !session.version().asks_flavors_by_handle;
   session.crossings().set_target(session.crossings().root());
   if (!flavor->has_choice() || (by_name && target.empty())) co_return Status();
   Spot spot(std::nullopt, target);

@@ -296,17 +296,17 @@ async::Task<Result<std::uint64_t>> Nfs4Engine::copy(ServerFileRef from, std::uin
 // ---- many files at once: in NFSv4.0, whose owners keep their requests in order, one by one ----
 
 async::Task<void> Nfs4Engine::read_many(Caller caller, std::vector<ManyRead*> items) {
-  if (session_.has_sessions()) items = co_await small_files_.read(caller, std::move(items));
+  if (session_.version().batches_files) items = co_await small_files_.read(caller, std::move(items));
   if (!items.empty()) co_await Engine::read_many(std::move(caller), std::move(items));
 }
 
 async::Task<void> Nfs4Engine::write_many(Caller caller, std::vector<ManyWritten*> items) {
-  if (session_.has_sessions()) items = co_await small_files_.write(caller, std::move(items));
+  if (session_.version().batches_files) items = co_await small_files_.write(caller, std::move(items));
   if (!items.empty()) co_await Engine::write_many(std::move(caller), std::move(items));
 }
 
 async::Task<void> Nfs4Engine::stat_many(Caller caller, std::vector<ManyTold*> items) {
-  if (session_.has_sessions()) items = co_await small_files_.tell(caller, std::move(items));
+  if (session_.version().batches_files) items = co_await small_files_.tell(caller, std::move(items));
   if (!items.empty()) co_await Engine::stat_many(std::move(caller), std::move(items));
 }
 

@@ -27,7 +27,7 @@ FileState::FileState(LeaseHolder& session, const Whose& whose, const stateid4& s
   open_.caller = whose.caller;
   open_.path = whose.path;
   open_.place = whose.place;
-  open_.exact = !session_.has_sessions();
+  open_.exact = session_.version().keeps_seqids;
   open_.stateid = stateid;
   open_.epoch = session_.epoch();
   open_.reclaimable = false;  // until opened() finds the state at the server
@@ -153,7 +153,7 @@ async::Task<Status> FileState::reopen(stateid4 used, nfsstat4 why, async::TimePo
   // its name would find another file, if the name was replaced meanwhile. So in NFSv4.0 the call waits for
   // the end of every OPEN that is under way now, which may take until there is another connection. With
   // sessions the file is opened by its handle, and a longer wait would gain nothing.
-  const bool by_name = !session_.has_sessions();
+  const bool by_name = !session_.version().opens_by_handle;
   const std::uint64_t begun = session_.openings().now();
   const auto latest = by_name ? deadline : std::min(deadline, session_.loop().now() + kOpenOvertakesAtMost);
   const auto is_opened = [&] {
@@ -260,7 +260,7 @@ async::Task<Status> FileState::close_once() {
       co_await session_.delegations().write_out(open_.file);
       if (needed() != 0) co_return Status();
     }
-    const bool alone = !session_.has_sessions() || !session_.close_batch().holds();
+    const bool alone = !session_.version().batches_files || !session_.close_batch().holds();
     auto task = alone ? close_alone(used, deadline) : close_with_others(used);
     auto answer = co_await std::move(task);
     if (!answer) co_return answer.error();

@@ -28,7 +28,7 @@ LeaseHolder::LeaseHolder(rpc::Channel& first, SessionOptions options, NoticeSink
 Compound LeaseHolder::begin(const char* what, const Caller& caller, security::Mark mark) {
   return {channel_.take_message(), options_.flavor->vouch_by(mark, caller),
           facts().minor_version,   what,
-          has_sessions(),  mark};
+          version().has_sequence,  mark};
 }
 
 // ---- calls ----

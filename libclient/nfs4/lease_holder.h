@@ -16,7 +16,7 @@
 //   Sessionless  (v40/sessionless.h) NFSv4.0: owners, whose requests come one after the other
 //
 // The engine (engine.h) and its parts stand on this class. They know the minor version only where an
-// operation differs (Calls::has_sessions()). State that belongs to the client id, rather than to the way of
+// operation differs (minor_version.h). State that belongs to the client id, rather than to the way of
 // calling, is owned and handed out here:
 //
 //   delegations()    delegations: taken, recalled, returned

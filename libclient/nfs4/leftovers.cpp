@@ -5,7 +5,7 @@
 namespace nfsrdma::nfs4 {
 
 async::Task<void> Leftovers::free(stateid4 stateid) {
-  if (!calls_.has_sessions()) co_return;
+  if (!calls_.version().frees_stateids) co_return;
   for (Retries retries(calls_.loop(), calls_.default_deadline());;) {
     Compound compound = calls_.begin("FREE_STATEID");
     compound.add<op::FREE_STATEID>({stateid});

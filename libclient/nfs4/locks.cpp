@@ -111,7 +111,7 @@ async::Task<Status> Locks::lock_in_turn(std::shared_ptr<FileState> file, std::sh
   Open& open = file->state();
   // The name is chosen within the turn, because the task that had the turn before may have
   // given the earlier one up.
-  if (state->unique == 0 && !session_.has_sessions()) state->unique = session_.opens().next_owner();
+  if (state->unique == 0 && session_.version().keeps_seqids) state->unique = session_.opens().next_owner();
   bool completed = false;  // see FileState::regain_access()
   for (LossLimit losses(session_.loop(), deadline);;) {
     // A task that closes the file waits for the turn, to unlock, so an attempt that locks nothing new must
@@ -320,7 +320,7 @@ async::Task<Status> Locks::unlock_in_turn(std::shared_ptr<FileState> file, std::
     Compound compound = session_.begin_on(open.file, "LOCKU", open.caller);
     compound.by({}, state->unique);
     compound.add<op::LOCKU>({WRITE_LT, 0, used, range.offset, range.length});
-    const bool frees = free && session_.has_sessions();
+    const bool frees = free && session_.version().frees_stateids;
     if (frees) compound.add<op::FREE_STATEID>({used});
     auto reply = co_await session_.call(std::move(compound));
     if (!reply) co_return reply.error();

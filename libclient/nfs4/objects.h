@@ -115,7 +115,7 @@ class Objects : public Engine {
   /// Notes the directory's change attribute for outcome.cpp. With sessions nothing is noted, because stamps
   /// are not used there.
   void saw(const Spot& directory, const std::optional<Attributes>& now) {
-    const bool wanted = !session_.has_sessions() && directory.is_handle() && now;
+    const bool wanted = !session_.version().has_sequence && directory.is_handle() && now;
     if (wanted) stamps_.seen(*directory.from, now->change, session_.loop().now());
   }
   [[nodiscard]] Stamp stamp_of(const Spot& directory) const {

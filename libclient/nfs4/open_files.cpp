@@ -37,11 +37,12 @@ bool has_one_of(const bitmap4& map, std::initializer_list<fattr4_number> numbers
 /// did not set, and the times in which the server keeps the verifier. RFC 8881 18.16.3: `attrset` names both
 /// kinds, and an attribute in it that was not asked for holds the verifier. In NFSv4.0 the verifier takes the
 /// place of all attributes, so the SETATTR is needed anyway and sets both times, whatever `attrset` says.
-SetAttributes left_to_set(SetAttributes wanted, const bitmap4& attrset, bool has_sessions) {
+SetAttributes left_to_set(SetAttributes wanted, const bitmap4& attrset, const MinorVersion& version) {
   if (has_bit(attrset, FATTR4_MODE)) wanted.mode.reset();
   if (has_bit(attrset, FATTR4_SIZE)) wanted.size.reset();
-  wanted.accessed_now = !has_sessions || has_one_of(attrset, {FATTR4_TIME_ACCESS, FATTR4_TIME_ACCESS_SET});
-  wanted.modified_now = !has_sessions || has_one_of(attrset, {FATTR4_TIME_MODIFY, FATTR4_TIME_MODIFY_SET});
+  const bool all = !version.sets_attributes_exclusively;
+  wanted.accessed_now = all || has_one_of(attrset, {FATTR4_TIME_ACCESS, FATTR4_TIME_ACCESS_SET});
+  wanted.modified_now = all || has_one_of(attrset, {FATTR4_TIME_MODIFY, FATTR4_TIME_MODIFY_SET});
   return wanted;
 }
 
@@ -74,7 +75,7 @@ openflag4 how_to_create(LeaseHolder& session, bool exclusive, const SetAttribute
                         const writing::RewriteWatch& watch) {
   async::Loop& loop = session.loop();
   createhow4 out;
-  if (exclusive && !session.has_sessions()) {
+  if (exclusive && !session.version().sets_attributes_exclusively) {
     out.emplace<EXCLUSIVE4>() = std::bit_cast<verifier4>(loop.random<std::uint64_t>());
   } else if (exclusive) {
     // Servers need not accept a size here (RFC 8881 18.16.3, suppattr_exclcreat). If the answer is lost, the
@@ -230,7 +231,7 @@ async::Task<Result<OpenResult>> OpenFiles::open_name(Opening what, Spot director
   const Openings::Guard guard(session_.openings());
   const auto self = shared_from_this();
   std::array<Spot*, 1> spots{&directory};
-  const bool needs_place = !session_.has_sessions();
+  const bool needs_place = !session_.version().opens_by_handle;
   const bool creates = what.how.get<OPEN4_CREATE>() != nullptr;
   std::optional<CompoundReply> reply;
   OPEN4res res;
@@ -284,7 +285,7 @@ async::Task<Result<OpenResult>> OpenFiles::open_name(Opening what, Spot director
   if (is_exclusive(what.how)) {
     // The SETATTR has a COMPOUND of its own: the new times replace the verifier, and a server that restarts
     // before its answer arrives would refuse the repeated OPEN with NFS4ERR_EXIST.
-    const SetAttributes left = left_to_set(changes, ok.attrset, session_.has_sessions());
+    const SetAttributes left = left_to_set(changes, ok.attrset, session_.version());
     if (!is_empty(left)) {
       auto done = co_await out.file->set_attributes(left, &out.object.attributes);
       if (!done) co_return done.error();
@@ -352,7 +353,7 @@ async::Task<Result<OpenResult>> OpenFiles::open_known(Opening what, nfs_fh4 hand
     out.object.attributes = std::move(*now);
     co_return std::move(out);
   }
-  if (!session_.has_sessions()) {
+  if (!session_.version().opens_by_handle) {
     what.place = std::move(found_at);
     co_return co_await open_found(std::move(what), handle);
   }

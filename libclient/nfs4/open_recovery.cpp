@@ -106,7 +106,7 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, s
   const Openings::Guard opening(around_.openings);
   // Claim::anew asks only for the access that is needed, because the right to the rest may be gone.
   const std::uint32_t asked = how == Claim::anew && open->needed != 0 ? open->needed : open->access;
-  const bool by_name = how == Claim::anew && !calls.has_sessions();
+  const bool by_name = how == Claim::anew && !calls.version().opens_by_handle;
   if (by_name && !open->place) {
     status = NFS4ERR_STALE;
     co_return status_error(status, "OPEN", open->path);
@@ -131,7 +131,7 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, s
   }
   OPEN4resok& ok = *res.get<NFS4_OK>();
   const nfs_fh4 file = by_name ? found.get<NFS4_OK>()->object : open->file;
-  if (!calls.has_sessions()) {
+  if (calls.version().keeps_seqids) {
     auto settled = co_await calls.settle_owner(*reply, ok, file, open->caller);
     if (is_repeated_answer(settled)) co_return co_await claim(open, how, replaced, deadline, status);
     if (!settled) co_return settled;

@@ -53,7 +53,7 @@ class Sessionless final : public LeaseHolder {
   void check_connections(std::chrono::milliseconds every) override;
   void forget_lock_owner(std::uint64_t unique) override;
 
-  [[nodiscard]] bool has_sessions() const override { return false; }
+  [[nodiscard]] const MinorVersion& version() const override { return kNfs40; }
   [[nodiscard]] const SessionFacts& facts() const override { return registration_.facts(); }
   [[nodiscard]] engine::ServerHoldings holdings() const override;
   [[nodiscard]] std::size_t connections() const;
