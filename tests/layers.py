@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Reads the includes of all sources against libclient/layers.txt, and README.md's table; and the names that two sources
-of a layer both have for themselves, since they are compiled as one where tidy and the sanitizers look at them.
+"""Reads the includes of all sources against libclient/layers.txt, and README.md's table; the names that two sources
+of a layer both have for themselves, since they are compiled as one where tidy and the sanitizers look at them; and
+whether each unit test lies in the folder of a layer.
 
 tests/layers.py           says what is wrong, and fails if anything is
 tests/layers.py --write   draws the table anew
@@ -14,6 +15,7 @@ DATA = ROOT / "libclient" / "layers.txt"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- layers: drawn by tests/layers.py -->", "<!-- end of layers -->"
 OUTSIDE = ("cli", "fuse", "reply_sizing")  # of libclient
+TESTED_TESTS = ("bridge", "sim", "support")  # folders of tests/ that have unit tests of their own
 
 
 def read_layers():
@@ -100,6 +102,18 @@ def check_own_names(problems):
                     problems.append(f"{path.relative_to(ROOT)}: {name[1]} is {other.relative_to(ROOT)}'s, too")
 
 
+def check_tests(layers, problems):
+    top = ROOT / "tests" / "unit"
+    for path in sorted(top.rglob("*.cpp")):
+        inside = path.relative_to(top).as_posix()
+        if inside == "main.cpp":
+            continue
+        if layer_of(inside, layers) is None and inside.split("/")[0] not in TESTED_TESTS:
+            problems.append(f"{path.relative_to(ROOT)}: in the folder of no layer")
+        if not inside.endswith("_test.cpp"):
+            problems.append(f"{path.relative_to(ROOT)}: its name does not end with _test.cpp")
+
+
 def table(layers):
     rows = [BEGIN, "", "| folder | what it does | start reading at | stands on |", "| --- | --- | --- | --- |"]
     for name, layer in layers.items():
@@ -122,6 +136,7 @@ def main():
     check_order(layers, problems)
     check_includes(layers, problems)
     check_own_names(problems)
+    check_tests(layers, problems)
     if drawn != text:
         problems.append(f"{README.name}: the layers are not those of {DATA.name}; run tests/layers.py --write")
     for problem in problems:

@@ -11,7 +11,7 @@
 
 #include "async/loop.h"
 #include "fabric/iwarp/connection.h"
-#include "unit/iwarp_pair.h"
+#include "unit/fabric/iwarp/pair.h"
 
 namespace nfsrdma::fabric::iwarp {
 namespace {

@@ -15,7 +15,7 @@
 #include "fabric/iwarp/terminate.h"
 #include "support/loopback.h"
 #include "support/recorder.h"
-#include "unit/iwarp_pair.h"
+#include "unit/fabric/iwarp/pair.h"
 
 namespace nfsrdma::fabric::iwarp {
 namespace {

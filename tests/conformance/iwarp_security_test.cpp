@@ -18,7 +18,7 @@
 
 #include "fabric/iwarp/socket.h"
 #include "support/rpcrdma_asked.h"
-#include "unit/iwarp_pair.h"
+#include "unit/fabric/iwarp/pair.h"
 
 namespace nfsrdma::fabric::iwarp {
 namespace {

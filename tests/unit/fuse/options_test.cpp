@@ -1,0 +1,229 @@
+// The command line of nfsrdma-fuse and of mount.nfsrdma.
+#include "fuse/options.h"
+
+#include <doctest/doctest.h>
+#include <sys/mount.h>
+
+#include <algorithm>
+
+#include "fuse/mountinfo.h"
+#include "fuse/remount.h"
+#include "fuse/statistics.h"
+
+namespace nfsrdma::fuse {
+namespace {
+
+Result<MountOptions> parse(std::vector<std::string> words, const std::string& name = "nfsrdma-fuse",
+                           bool is_root = true) {
+  return parse_command_line(name, words, is_root);
+}
+Result<MountOptions> with(const std::string& list) {
+  return parse({"h:/p", "/m", "-o", list});
+}
+bool has(const MountOptions& options, const std::string& word) {
+  return std::ranges::find(options.kernel, word) != options.kernel.end();
+}
+
+}  // namespace
+
+TEST_CASE("mount options: defaults are those of nfs(5)") {
+  const auto options = parse({"server:/export", "/mnt"});
+  REQUIRE(options);
+  CHECK(options->target.host == "server");
+  CHECK(options->target.path == "/export");
+  CHECK(options->mountpoint == "/mnt");
+  CHECK(options->hard);
+  CHECK_FALSE(options->foreground);
+  CHECK(options->cache.close_to_open);
+  CHECK(options->cache.file_min.count() == 3);
+  CHECK(options->cache.directory_max.count() == 60);
+  CHECK_FALSE(has(*options, "allow_other"));
+}
+
+TEST_CASE("mount options: what each sets") {
+  CHECK_FALSE(with("soft")->hard);
+  CHECK(with("soft,hard")->hard);
+  CHECK(with("retrans=5")->retrans == 5);
+  CHECK(with("minorversion=1")->target.options.minor_version == 1);
+  CHECK(with("vers=4.1")->target.options.minor_version_fixed);
+  CHECK(with("v3")->target.options.version == 3U);
+  CHECK(with("nfsvers=3,mountvers=3,mountport=635")->target.options.mount_port == 635);
+  CHECK(with("nolock")->local_posix);
+  CHECK(with("nolock")->local_flock);
+  CHECK_FALSE(with("nolock,lock")->local_posix);
+  CHECK(with("rsize=64K")->target.options.rsize == 65536);
+  CHECK(with("actimeo=7")->cache.directory_min.count() == 7);
+  CHECK(with("acregmax=9")->cache.file_max.count() == 9);
+  CHECK(with("noac")->cache.sync);
+  CHECK(with("noac")->cache.file_max.count() == 0);
+  CHECK_FALSE(with("lookupcache=none")->cache.names);
+  CHECK_FALSE(with("lookupcache=pos")->cache.negative_names);
+  CHECK_FALSE(with("nocto")->cache.close_to_open);
+  CHECK(with("sync")->ring);
+  CHECK_FALSE(with("noring")->ring);
+  CHECK(with("noring,ring")->ring);
+  CHECK(with("local_lock=flock")->local_flock);
+  CHECK_FALSE(with("local_lock=flock")->local_posix);
+  CHECK(has(*with("ro"), "ro"));
+  CHECK(has(*with("allow_other,noatime"), "noatime"));
+  CHECK(with("defaults,_netdev,x-systemd.automount,nofail,proto=rdma,rw"));
+  CHECK(with("nconnect=4,fabric=iwarp,timeo=100")->target.options.connections == 4);
+}
+
+TEST_CASE("mount options: an unknown one is refused by name, a wrong value with what it takes") {
+  const auto refusal = [](const std::string& list) {
+    const auto options = with(list);
+    REQUIRE_FALSE(options);
+    CHECK(options.error().kind() == ErrorKind::usage);
+    return options.error().text();
+  };
+  CHECK(refusal("frobnicate").find("frobnicate") != std::string::npos);
+  CHECK(refusal("frobnicate=1").find("frobnicate") != std::string::npos);
+  CHECK(refusal("proto=tcp").find("rdma or rdma6") != std::string::npos);
+  CHECK(refusal("retrans=many").find("0 to 100") != std::string::npos);
+  CHECK(refusal("retrans").find("0 to 100") != std::string::npos);
+  CHECK(refusal("hard=1").find("takes no value") != std::string::npos);
+  CHECK(refusal("acregmin=-1").find("seconds") != std::string::npos);
+  CHECK(refusal("lookupcache=some").find("all, none or pos") != std::string::npos);
+  CHECK(refusal("vers=5").find("vers") != std::string::npos);
+  CHECK(refusal("allow_other=1").find("allow_other") != std::string::npos);
+}
+
+TEST_CASE("mount options: the command line") {
+  CHECK(parse({"--help"})->help);
+  CHECK(parse({"-V"})->version);
+  CHECK(parse({"h:/p", "/m", "-f"})->foreground);
+  CHECK(has(*parse({"h:/p", "/m", "-d"}), "debug"));
+  CHECK(parse({"h:/p", "/m", "--log", "/x"})->log == "/x");
+  CHECK_FALSE(parse({}));
+  CHECK_FALSE(parse({"h:/p"}));
+  CHECK_FALSE(parse({"h:/p", "/m", "more"}));
+  CHECK_FALSE(parse({"h:/p", "/m", "-o"}));
+  CHECK_FALSE(parse({"h:/p", "/m", "-n"}));
+  CHECK_FALSE(parse({"not-a-target", "/m"}));
+}
+
+TEST_CASE("mount options: as mount(8)'s helper") {
+  const auto options = parse({"h:/p", "/m", "-f", "-n", "-s", "-v", "-o", "rw"}, "/sbin/mount.nfsrdma");
+  REQUIRE(options);
+  CHECK(options->fake);
+  CHECK_FALSE(options->foreground);
+  CHECK(has(*options, "allow_other"));
+  CHECK(std::ranges::count(parse({"h:/p", "/m", "-o", "allow_other"}, "mount.nfsrdma")->kernel,
+                           "allow_other") == 1);
+}
+
+TEST_CASE("mount options: mount(8)'s defaults are root's, and what is said counts more") {
+  using Words = std::vector<std::string>;
+  const auto kernel = [](const std::string& list, bool is_root) {
+    const auto options = parse({"h:/p", "/m", "-o", list}, "mount.nfsrdma", is_root);
+    REQUIRE(options);
+    return options->kernel;
+  };
+  CHECK(kernel("hard", true) == Words{"suid", "dev", "allow_other"});
+  CHECK(kernel("nosuid", true) == Words{"suid", "dev", "nosuid", "allow_other"});
+  CHECK(kernel("allow_other", true) == Words{"suid", "dev", "allow_other"});
+  for (const char* list : {"user", "users", "owner", "group"})
+    CHECK(kernel(list, true) == Words{"allow_other"});
+  CHECK(kernel("user,suid", true) == Words{"suid", "allow_other"});
+  CHECK(kernel("noauto,user", false) == Words{});
+  CHECK(kernel("nosuid", false) == Words{"nosuid"});
+  CHECK(with("hard")->kernel == Words{});
+}
+
+TEST_CASE("mount options: what libfuse would split or take away has a backslash") {
+  CHECK(escaped("h:/a b") == "h:/a b");
+  CHECK(escaped("h:/x,allow_other") == "h:/x\\,allow_other");
+  CHECK(escaped("h:/\\,") == "h:/\\\\\\,");
+  CHECK(escaped("").empty());
+}
+
+TEST_CASE("fuse: a mount is found in mountinfo") {
+  const std::string info =
+      "21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
+      "40 21 0:50 / /mnt/with\\040space\\134 rw shared:9 - fuse.nfsrdma h:/ rw\n"
+      "41 21 0:51 / /m rw - tmpfs tmpfs rw\n"
+      "42 41 0:52 / /m rw,nosuid - fuse.nfsrdma h:/p ro,user_id=0\n"
+      "broken\n";
+  CHECK(topmost_mount(info, "/")->device == "8:1");
+  CHECK(topmost_mount(info, "/")->type == "ext4");
+  CHECK(topmost_mount(info, "/mnt/with space\\")->device == "0:50");
+  CHECK(topmost_mount(info, "/m")->device == "0:52");  // what lies on top
+  CHECK(topmost_mount(info, "/m")->options == "rw,nosuid");
+  CHECK(topmost_mount(info, "/m")->super_options == "ro,user_id=0");
+  CHECK_FALSE(topmost_mount(info, "/n"));
+  CHECK_FALSE(topmost_mount("", "/"));
+}
+
+TEST_CASE("F18 remount changes what the kernel has, and refuses what the daemon has by name") {
+  const std::string info = "42 41 0:52 / /m rw,nosuid,noatime - fuse.nfsrdma h:/p rw,user_id=0\n";
+  const auto flags = [&](const std::vector<std::string>& words) { return remount_flags(info, "/m", words); };
+  REQUIRE(flags({"remount", "ro"}));
+  CHECK(*flags({"remount", "ro"}) == (MS_RDONLY | MS_NOSUID | MS_NOATIME));
+  CHECK(*flags({"remount", "ro", "rw", "suid"}) == MS_NOATIME);
+  CHECK(*flags({"remount", "noexec", "relatime"}) == (MS_NOSUID | MS_NOEXEC | MS_RELATIME));
+  CHECK_FALSE(remount_flags(info, "/n", {"remount"}));
+  CHECK_FALSE(remount_flags("21 1 8:1 / /m rw - ext4 /dev/sda1 rw\n", "/m", {"remount"}));
+
+  const std::string in_force = "vers=4.2,rsize=65536,wsize=1048576,hard,timeo=600,acregmin=3,allow_other";
+  CHECK(check_unchanged(in_force, {"remount", "ro", "hard", "rsize=1M", "vers=4", "allow_other", "_netdev",
+                                   "timeo=60s", "bg", "retry=3", "x-what=ever"}));
+  const auto refusal = [&](const std::string& word) {
+    const auto done = check_unchanged(in_force, {"remount", word});
+    REQUIRE_FALSE(done);
+    return done.error().text();
+  };
+  for (const char* word : {"soft", "rsize=4096", "timeo=5s", "acregmin=4", "noac", "vers=4.1", "nosharing"}) {
+    CHECK(refusal(word).find(word) != std::string::npos);
+  }
+}
+
+TEST_CASE("F18 remount takes the protections that the one in force was chosen from, and no others") {
+  const std::string in_force = options_text(*with("sec=krb5i,wsize=65536"));
+  for (const char* word : {"sec=krb5i", "sec=krb5p:krb5i", "sec=krb5i:sys", "wsize=128K"})
+    CHECK(check_unchanged(in_force, {"remount", word}));
+  for (const char* word : {"sec=krb5p", "sec=krb5:sys", "wsize=32K"})
+    CHECK_FALSE(check_unchanged(in_force, {"remount", word}));
+}
+
+TEST_CASE("F18 remount knows every option that the daemon was started with") {
+  for (const char* word :
+       {"vers=2", "vers=3", "connect_timeout=3s", "keytab=/k", "ccache=FILE:/c", "gssport=2050",
+        "mounthost=other", "mountport=9", "mountproto=udp", "clientaddr=192.0.2.2", "callback_port=9",
+        "remoteports=192.0.2.3-192.0.2.4~2001:db8::1"}) {
+    CAPTURE(word);
+    const std::string without = options_text(*with("hard")), with_it = options_text(*with(word));
+    CHECK(check_unchanged(without, {"remount", "ro"}));
+    CHECK_FALSE(check_unchanged(without, {"remount", word}));
+    CHECK(check_unchanged(with_it, {"remount", word}));
+  }
+  CHECK_FALSE(check_unchanged(options_text(*with("keytab=/k")), {"remount", "keytab=/other"}));
+  CHECK_FALSE(check_unchanged(options_text(*with("vers=2")), {"remount", "vers=4.2"}));
+}
+
+TEST_CASE("F18 bg, fg, retry and the options of fstab and mount are what nfs(5) says") {
+  using std::chrono::minutes;
+  CHECK(parse({"h:/p", "/m", "-o", "bg"}, "mount.nfsrdma")->patience() == minutes(10000));
+  CHECK(parse({"h:/p", "/m", "-o", "bg,fg"}, "mount.nfsrdma")->patience() == minutes(2));
+  CHECK(parse({"h:/p", "/m"}, "mount.nfsrdma")->patience() == minutes(2));
+  CHECK(parse({"h:/p", "/m", "-o", "bg,retry=7"}, "mount.nfsrdma")->patience() == minutes(7));
+  CHECK(with("retry=0,bg")->patience() == minutes(0));
+  CHECK(with("hard")->patience() == minutes(0));
+  CHECK(with("retry=1")->patience() == minutes(1));
+  CHECK_FALSE(with("retry=soon"));
+  CHECK(with("remount,ro")->remount);
+  CHECK(with("bg")->background);
+  CHECK_FALSE(has(*with("ro,rw"), "ro"));
+  CHECK(
+      with("rw,_netdev,auto,noauto,user,users,user=me,owner,group,nofail,x-systemd.automount,X-mount.mkdir,"
+           "nousers,noowner,nogroup,uhelper=udisks2,"
+           "comment=a note,defaults,addr=192.0.2.1,clientaddr=192.0.2.2,proto=rdma,port=20049,rdma,intr"));
+  CHECK(with("clientaddr=192.0.2.2")->target.options.callback_address == "192.0.2.2");
+  CHECK_FALSE(parse({"h:/p", "/m", "-o", "frobnicate,ro"}, "mount.nfsrdma"));
+  const auto sloppy = parse({"h:/p", "/m", "-o", "frobnicate,ro", "-s"}, "mount.nfsrdma");
+  REQUIRE(sloppy);
+  CHECK(has(*sloppy, "ro"));
+  CHECK_FALSE(parse({"h:/p", "/m", "-s", "-o", "rsize=none"}, "mount.nfsrdma"));
+}
+
+}  // namespace nfsrdma::fuse
