@@ -185,11 +185,18 @@ struct Scene {
   }
   /// A file in the root, for reading and writing.
   nfs4::OpenRef open(const std::string& name, std::uint32_t uid = 1) {
-    auto made = client->run(client->open(user(uid), client->root, name, nfs4::OPEN4_SHARE_ACCESS_BOTH));
+    return open_for(nfs4::OPEN4_SHARE_ACCESS_BOTH, name, uid);
+  }
+  nfs4::OpenRef open_for(std::uint32_t access, const std::string& name, std::uint32_t uid = 1) {
+    auto made = client->run(client->open(user(uid), client->root, name, access));
     if (!made) FAIL(made.error().text());
     return std::move(made->file);
   }
   void close(nfs4::OpenRef& file) { CHECK(ok(client->run(client->files.close(std::move(file))))); }
+  /// Runs the client's loop until `so` returns true, at most for `most` of virtual time. Returns whether it did.
+  bool soon(const std::function<bool()>& so, std::chrono::milliseconds most = 10s) {
+    return client->turn_until(so, most);
+  }
 };
 
 inline SetAttributes mode(std::uint32_t bits) {

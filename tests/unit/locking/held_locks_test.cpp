@@ -5,6 +5,7 @@
 
 #include <array>
 #include <random>
+#include <string>
 
 using nfsrdma::LockRange;
 using nfsrdma::locking::HeldLock;
@@ -88,6 +89,35 @@ TEST_CASE("held locks: as a model with a byte for each byte has it") {
           shown.at(i) = one.write ? 'w' : 'r';
       }
       REQUIRE(shown == model);
+    }
+  }
+}
+
+TEST_CASE(
+    "held locks: what of a range is held and what is not, as a model with a byte for each byte has it") {
+  std::minstd_rand random(11);  // NOLINT: reproducible
+  for (int round = 0; round < 100; ++round) {
+    HeldLocks locks;
+    std::string model(48, '-');
+    const auto range = [&] {
+      const std::uint64_t offset = random() % model.size();
+      return LockRange{offset, 1 + random() % (model.size() - offset)};
+    };
+    const auto mark = [](std::string& text, const LockRange& where, char with) {
+      for (std::uint64_t i = where.offset; i < where.end(); ++i) text.at(i) = with;
+    };
+    for (int step = 0; step < 20; ++step) {
+      const LockRange changed = range();
+      const char kind = "-rw"[random() % 3];
+      if (kind == '-') locks.unlock(changed);
+      if (kind != '-') locks.lock(changed, kind == 'w');
+      mark(model, changed, kind);
+      const LockRange asked = range();
+      std::string expected(model.size(), '.'), told = expected;
+      for (std::uint64_t i = asked.offset; i < asked.end(); ++i) expected.at(i) = model.at(i);
+      for (const HeldLock& one : locks.within(asked)) mark(told, one.range, one.write ? 'w' : 'r');
+      for (const LockRange& one : locks.not_held(asked)) mark(told, one, '-');
+      REQUIRE(told == expected);
     }
   }
 }

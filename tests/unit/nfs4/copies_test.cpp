@@ -8,6 +8,8 @@
 #include "nfs4/copies_beside.h"
 #include "support/mounted.h"
 #include "support/nfs_responder.h"
+#include "support/scripted_calls.h"
+#include "support/virtual_world.h"
 
 namespace nfsrdma {
 namespace {
@@ -16,11 +18,11 @@ using namespace testing;
 using namespace nfs4;
 using Copies = Habits::Copies;
 
-constexpr std::size_t kSize = 20'000;
+constexpr std::size_t kFromSize = 20'000;
 
 struct Copying : Scene {
   Copying() {
-    server.add_file("/from", pattern(kSize));
+    server.add_file("/from", pattern(kFromSize));
     server.add_file("/to", "");
   }
   ~Copying() {
@@ -58,11 +60,11 @@ struct Copying : Scene {
       state.habits.knows_of_copies = knows;
     });
   }
-  async::Task<Result<std::uint64_t>> copying(std::uint64_t count = kSize) {
+  async::Task<Result<std::uint64_t>> copying(std::uint64_t count = kFromSize) {
     return OpenFile::copy(*from.file(), 0, *to.file(), 0, count);
   }
-  Result<std::uint64_t> copy(std::uint64_t count = kSize) { return client->run(copying(count), 60s); }
-  [[nodiscard]] bool copied() const { return server.stable_content("/to") == pattern(kSize); }
+  Result<std::uint64_t> copy(std::uint64_t count = kFromSize) { return client->run(copying(count), 60s); }
+  [[nodiscard]] bool copied() const { return server.stable_content("/to") == pattern(kFromSize); }
   std::size_t copies() {
     std::size_t out = 0;
     on_state([&](ServerState& state) { out = state.copies.size(); });
@@ -122,14 +124,15 @@ TEST_CASE("F21 copy_file_range clones where the server can") {
   Ranges m;
   m.on_state([](ServerState& state) { state.clone_block = 4096; });
   auto open = m.mount();
-  CHECK(*m.copy(open, 0, 0, kSize) == kSize);  // up to the end, which is in no place for a clone to end
+  CHECK(*m.copy(open, 0, 0, kFromSize) ==
+        kFromSize);  // up to the end, which is in no place for a clone to end
   CHECK(m.server.count(OP_CLONE) == 1);
   CHECK(m.server.count(OP_COPY) == 0);
   CHECK(m.copied());
   CHECK(*m.copy(open, 4096, 8192, 4096) == 4096);
   CHECK(m.server.count(OP_CLONE) == 2);
   CHECK(m.server.count(OP_COPY) == 0);
-  CHECK(m.server.content("/to")->substr(8192, 4096) == pattern(kSize).substr(4096, 4096));
+  CHECK(m.server.content("/to")->substr(8192, 4096) == pattern(kFromSize).substr(4096, 4096));
   m.close(open);
 }
 
@@ -161,12 +164,12 @@ TEST_CASE(
   Ranges m;
   auto open = m.mount();
   m.server.answer(OP_CLONE, NFS4ERR_NOTSUPP, 100);
-  for (int i = 0; i < 3; ++i) CHECK(*m.copy(open, 0, 0, kSize) == kSize);
+  for (int i = 0; i < 3; ++i) CHECK(*m.copy(open, 0, 0, kFromSize) == kFromSize);
   CHECK(m.server.count(OP_CLONE) == 1);
   CHECK(m.server.count(OP_COPY) == 3);
   CHECK(m.copied());
   m.server.answer(OP_COPY, NFS4ERR_NOTSUPP, 100);
-  CHECK(errno_of(m.copy(open, 0, 0, kSize)) == EOPNOTSUPP);
+  CHECK(errno_of(m.copy(open, 0, 0, kFromSize)) == EOPNOTSUPP);
   m.close(open);
 }
 
@@ -174,7 +177,7 @@ TEST_CASE("F21 an error that a copy would give, too, is the answer to a clone") 
   Ranges m;
   auto open = m.mount();
   m.server.answer(OP_CLONE, NFS4ERR_NOSPC);
-  CHECK(errno_of(m.copy(open, 0, 0, kSize)) == ENOSPC);
+  CHECK(errno_of(m.copy(open, 0, 0, kFromSize)) == ENOSPC);
   CHECK(m.server.count(OP_COPY) == 0);
   m.close(open);
 }
@@ -192,7 +195,7 @@ TEST_CASE("F21 what is being written to the source is in the copy, and the copy 
   std::memcpy(memory.data.get(), "fresh", 5);
   const std::span<const std::byte> data(memory.data.get(), 5);
   CHECK(ok(m.client->run(m.files->write(writer, std::move(memory), data, 0))));
-  CHECK(*m.copy(open, 0, 0, kSize) == kSize);
+  CHECK(*m.copy(open, 0, 0, kFromSize) == kFromSize);
   CHECK(m.server.content("/to")->substr(0, 5) == "fresh");
   CHECK(ok(m.client->run(m.files->close(std::move(writer)))));
   m.close(open);
@@ -208,7 +211,7 @@ TEST_CASE("F21 a copy that the server makes beside is waited for until CB_OFFLOA
     m.server.set_unstable_copies(unstable);
     EngineClient& c = m.begin();
     const auto begun = c.loop.now();
-    CHECK(*m.copy() == kSize);
+    CHECK(*m.copy() == kFromSize);
     CHECK(c.loop.now() - begun < 900ms);
     CHECK(m.copied());
     CHECK(m.server.count(OP_COPY) == 2);  // at once, which it cannot; then beside
@@ -233,10 +236,10 @@ TEST_CASE(
   REQUIRE(ok(asked));
   CHECK(asked->size == 0);
   REQUIRE(c.turn_until([&] { return task.done(); }));
-  CHECK(*task.await_resume() == kSize);
+  CHECK(*task.await_resume() == kFromSize);
   const auto told = c.run(m.to.file()->attributes());
   REQUIRE(ok(told));
-  CHECK(told->size == kSize);
+  CHECK(told->size == kFromSize);
   c.files.keep_delegated(0);
   CHECK(ok(c.run(c.files.close(std::move(m.from)))));
   CHECK(ok(c.run(c.files.close(std::move(m.to)))));
@@ -259,7 +262,7 @@ TEST_CASE("F21 CB_OFFLOAD may overtake the Reply to COPY") {
   c.turn_for(100ms);
   m.server.release();
   REQUIRE(c.turn_until([&] { return task.done(); }));
-  CHECK(*task.await_resume() == kSize);
+  CHECK(*task.await_resume() == kFromSize);
   CHECK(m.copied());
   CHECK(m.server.count(OP_COPY) == 2);
   CHECK(m.server.count(OP_OFFLOAD_STATUS) == 0);
@@ -276,7 +279,7 @@ TEST_CASE("F21 a lost CB_OFFLOAD: OFFLOAD_STATUS is asked after a while, and tel
       m.server.set_backchannel(backchannel);
       EngineClient& c = m.begin();
       const auto begun = c.loop.now();
-      CHECK(*m.copy() == kSize);
+      CHECK(*m.copy() == kFromSize);
       CHECK(c.loop.now() - begun < 2s);
       CHECK(m.copied());
       CHECK(m.server.count(OP_COPY) == 2);
@@ -297,7 +300,7 @@ TEST_CASE("F21 CB_OFFLOAD counts also where OFFLOAD_STATUS finds the copy forgot
   CHECK(c.turn_until([&] { return m.copied() && m.copies() == 0; }));
   m.server.release();
   REQUIRE(c.turn_until([&] { return task.done(); }));
-  CHECK(*task.await_resume() == kSize);
+  CHECK(*task.await_resume() == kFromSize);
   CHECK(m.server.count(OP_OFFLOAD_STATUS) == 1);
   CHECK(m.server.count(OP_COPY) == 2);
 }
@@ -315,7 +318,7 @@ TEST_CASE("F21 a copy that nobody knows any more is made again, a restart that l
       state.habits.tells_of_copies = true;
     });
     REQUIRE(c.turn_until([&] { return task.done(); }, 10s));
-    CHECK(*task.await_resume() == kSize);
+    CHECK(*task.await_resume() == kFromSize);
     CHECK(m.server.count(OP_COPY) == 3);
   }
   SUBCASE("a restart in the middle") {
@@ -325,7 +328,7 @@ TEST_CASE("F21 a copy that nobody knows any more is made again, a restart that l
     REQUIRE(c.turn_until([&] { return m.copies() == 1; }));
     m.server.restart(500ms);
     REQUIRE(c.turn_until([&] { return task.done(); }, 10s));
-    CHECK(*task.await_resume() == kSize);
+    CHECK(*task.await_resume() == kFromSize);
   }
   SUBCASE("a restart behind it, of which the verifier tells") {
     m.beside(300ms);
@@ -339,7 +342,7 @@ TEST_CASE("F21 a copy that nobody knows any more is made again, a restart that l
     m.server.hold(OP_NVERIFY);
     m.server.restart(500ms);
     REQUIRE(c.turn_until([&] { return task.done(); }, 10s));
-    CHECK(*task.await_resume() == kSize);
+    CHECK(*task.await_resume() == kFromSize);
   }
   SUBCASE("the same where only OFFLOAD_STATUS has told that it is over") {
     m.beside(300ms, false);
@@ -353,7 +356,7 @@ TEST_CASE("F21 a copy that nobody knows any more is made again, a restart that l
     m.server.hold(OP_NVERIFY);
     m.server.restart(500ms);
     REQUIRE(c.turn_until([&] { return task.done(); }, 10s));
-    CHECK(*task.await_resume() == kSize);
+    CHECK(*task.await_resume() == kFromSize);
   }
   CHECK(m.copied());
 }
@@ -387,7 +390,7 @@ TEST_CASE("F21 a copy that gets on is waited for as long as it takes") {
       for (auto& [number, one] : state.copies) one.copied += one.ended ? 0 : 1;
     });
   }
-  CHECK(*task.await_resume() == kSize);
+  CHECK(*task.await_resume() == kFromSize);
   CHECK(m.copied());
   CHECK(m.server.count(OP_OFFLOAD_CANCEL) == 0);
 }
@@ -413,7 +416,7 @@ TEST_CASE("F21 CB_OFFLOAD over another connection, and with the session made ane
   m.server.drop_connections();
   m.server.forget_sessions();
   REQUIRE(c.turn_until([&] { return task.done(); }, 10s));
-  CHECK(*task.await_resume() == kSize);
+  CHECK(*task.await_resume() == kFromSize);
   CHECK(m.copied());
   CHECK(m.server.count(OP_COPY) == 2);
 }
@@ -437,6 +440,44 @@ TEST_CASE("F21 CB_OFFLOAD of what nobody waits for is refused") {
     CHECK(copy.outcome()->status == NFS4ERR_IO);
   }
   CHECK(all.ended({other, NFS4_OK, {}}) == NFS4ERR_BAD_STATEID);
+}
+
+TEST_CASE("copies beside: an early end is kept for who may have asked for it, and not for those behind him") {
+  VirtualWorld world;
+  async::Loop loop(world);
+  CopiesBeside copies;
+  const auto ended = [&copies](unsigned number) {
+    CopiesBeside::Outcome outcome;
+    outcome.stateid = stateid_of(number);
+    outcome.written.wr_count = number;
+    return copies.ended(outcome);
+  };
+  CHECK(ended(1) == NFS4ERR_BAD_STATEID);
+  {
+    CopiesBeside::One first(copies, loop);
+    CHECK(ended(1) == NFS4_OK);
+    CHECK(ended(2) == NFS4_OK);
+    CHECK_FALSE(first.outcome());
+    first.is(stateid_of(2, 7));
+    REQUIRE(first.outcome());
+    CHECK(first.outcome()->written.wr_count == 2);
+    CHECK(ended(3) == NFS4ERR_BAD_STATEID);
+    // It is asked for once more, and what the server said of the one before means nothing.
+    first.is_unknown();
+    CHECK(ended(4) == NFS4_OK);
+    first.is(stateid_of(5));
+    CHECK_FALSE(first.outcome());
+    CHECK(ended(5) == NFS4_OK);
+    REQUIRE(first.outcome());
+    CHECK(first.outcome()->written.wr_count == 5);
+  }
+  CopiesBeside::One second(copies, loop);
+  second.is(stateid_of(1));
+  CHECK_FALSE(second.outcome());
+  // A server that makes them up does not fill the memory.
+  CopiesBeside::One third(copies, loop);
+  for (unsigned i = 10; i < 74; ++i) CHECK(ended(i) == NFS4_OK);
+  CHECK(ended(74) == NFS4ERR_BAD_STATEID);
 }
 
 }  // namespace nfsrdma

@@ -14,10 +14,6 @@ using namespace nfs4;
 
 constexpr std::size_t kMiB = 1U << 20;
 
-struct UnstableStorm : Scene {
-  bool soon(const std::function<bool()>& so) { return client->turn_until(so, 10s); }
-};
-
 std::string text_of(std::size_t size) {
   std::string out(size, '\0');
   for (std::size_t i = 0; i < size; ++i) out[i] = static_cast<char>('a' + i % 23);
@@ -27,7 +23,7 @@ std::string text_of(std::size_t size) {
 }  // namespace
 
 TEST_CASE("S14 a copy whose COMMIT finds the server restarted is made again") {
-  UnstableStorm m;
+  Scene m;
   m.server.add_file("/from", text_of(10'000));
   m.server.add_file("/to", "");
   m.server.set_unstable_copies(true);
@@ -50,7 +46,7 @@ TEST_CASE("S14 a copy whose COMMIT finds the server restarted is made again") {
 }
 
 TEST_CASE("S14 what another caller has overwritten or cut is not written again over it") {
-  UnstableStorm m;
+  Scene m;
   m.server.add_file("/f", "");
   EngineClient& c = m.connect();
   OpenRef first = m.open("f", 1), second = m.open("f", 2);
@@ -74,7 +70,7 @@ TEST_CASE("S14 what another caller has overwritten or cut is not written again o
 }
 
 TEST_CASE("S14 what the server lost is not written again while the file is being cut") {
-  UnstableStorm m;
+  Scene m;
   m.server.add_file("/f", "");
   EngineClient& c = m.connect();
   auto opened = c.run(c.engine.open_at(user(1), c.root, "f", engine::Access::both, std::nullopt));
@@ -104,7 +100,7 @@ TEST_CASE("S14 what the server lost is not written again while the file is being
 }
 
 TEST_CASE("S14 a file is not cut while what the server lost is being written again") {
-  UnstableStorm m;
+  Scene m;
   m.server.add_file("/f", "");
   EngineClient& c = m.connect();
   auto opened = c.run(c.engine.open_at(user(1), c.root, "f", engine::Access::both, std::nullopt));
@@ -146,7 +142,7 @@ TEST_CASE("S14 a file is not cut while what the server lost is being written aga
 }
 
 TEST_CASE("F6 a commit makes stable what was there when it began, and leaves what comes later") {
-  UnstableStorm m;
+  Scene m;
   m.server.add_file("/f", "");
   EngineClient& c = m.connect();
   OpenRef file = m.open("f");
@@ -175,7 +171,7 @@ TEST_CASE("F6 a commit makes stable what was there when it began, and leaves wha
 }
 
 TEST_CASE("F3 F4 the error of a COMMIT that nobody waited for is told at once, and the data is given up") {
-  UnstableStorm m;
+  Scene m;
   m.server.add_file("/f", "");
   EngineClient& c = m.connect();
   std::vector<int> lost;
@@ -218,7 +214,7 @@ TEST_CASE("F3 F4 what a server does not take again after a restart is an error f
 }
 
 TEST_CASE("F22 unstable data of all files has one bound, also while the server does not commit") {
-  UnstableStorm m;
+  Scene m;
   m.server.add_file("/large", "");
   m.server.add_file("/small", "");
   EngineClient& c = m.connect();

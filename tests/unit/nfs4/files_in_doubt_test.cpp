@@ -1,14 +1,15 @@
 // Files whose unstable data the server may have lost: what programs and other users of the client are told of them until
 // the data has been written again, in each version, and what cuts such a file meanwhile.
 #include <functional>
-#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/quick_read.h"
 #include "support/engine_fixture.h"
+#include "support/nfs_fixture.h"
 #include "support/nfs_responder.h"
 #include "support/v3_fixture.h"
 
@@ -55,9 +56,6 @@ struct WorldOf4 : Scene {
   T run(async::Task<T> task) {
     return client->run(std::move(task));
   }
-  bool soon(const std::function<bool()>& so, std::chrono::milliseconds most = 10s) {
-    return client->turn_until(so, most);
-  }
 };
 
 /// NFSv4.2 behind a failover: client id, session and opens survive, what was in memory does not, and the verifier is
@@ -71,6 +69,14 @@ struct WorldOfFailover : WorldOf4 {
     server.drop_connections();
   }
 };
+
+/// Reads from the file's begin as a mount does: without a coroutine, as far as that goes.
+template <class AnyFile>
+async::Task<Result<std::size_t>> reading_quickly(AnyFile& file, std::span<std::byte> into) {
+  auto quick = co_await engine::QuickWait(file, into, 0);
+  if (!quick.rest) co_return quick.count;
+  co_return co_await std::move(*quick.rest);
+}
 
 /// Two callers' opens of the file.
 template <class World>
@@ -100,13 +106,6 @@ struct TwoCallers : World {
     if (!ok(count)) return "";
     return text.substr(0, *count);
   }
-  /// As a mount does it: without a coroutine, as far as that goes.
-  static async::Task<Result<std::size_t>> reading_quickly(engine::ServerFile& file,
-                                                          std::span<std::byte> into) {
-    auto quick = co_await engine::QuickWait(file, into, 0);
-    if (!quick.rest) co_return quick.count;
-    co_return co_await std::move(*quick.rest);
-  }
   std::string read_quickly(const engine::ServerFileRef& file) {
     std::string text(100, '?');
     const auto count = this->run(reading_quickly(*file, room(text)));
@@ -126,6 +125,32 @@ struct TwoCallers : World {
 
   engine::FileHandle handle;
   engine::ServerFileRef mine, others;
+};
+
+/// A file, and one that it is brought into.
+struct TwoFiles : Scene {
+  explicit TwoFiles(const std::string& text) {
+    server.add_file("/from", text);
+    server.add_file("/to", "");
+    connect();
+    from = open("from");
+    to = open("to");
+  }
+  /// `cloned`: so much of it by CLONE, in place of `copied` by COPY.
+  void bring(bool clones, std::uint64_t cloned, std::uint64_t copied) {
+    if (clones) {
+      CHECK(ok(client->run(OpenFile::clone(*from.file(), 0, *to.file(), 0, cloned))));
+      return;
+    }
+    const auto done = client->run(OpenFile::copy(*from.file(), 0, *to.file(), 0, copied));
+    REQUIRE(ok(done));
+    CHECK(*done == copied);
+  }
+  void close_both() {
+    close(from);
+    close(to);
+  }
+  OpenRef from, to;
 };
 
 }  // namespace
@@ -230,7 +255,7 @@ TEST_CASE_TEMPLATE("S25 a quick READ that is answered over another connection is
   m.write("new", 4);
   m.server.hold(OP_READ, false);
   std::string text(11, '?');
-  auto reading = m.reading_quickly(*m.others, room(text));
+  auto reading = reading_quickly(*m.others, room(text));
   m.client->start(reading);
   REQUIRE(m.soon([&] { return m.server.held() == 1; }));
   m.lose();
@@ -487,6 +512,173 @@ TEST_CASE(
   CHECK(ok(m.run(m.all().close(std::move(file)))));
   CHECK(ok(m.run(m.all().close(std::move(writer)))));
   m.close_all();
+}
+
+// ---- in NFSv4: copies, sizes and openings beside what is written again ----
+
+TEST_CASE("S14 what was written here is what is read, though a restart has cost the server that") {
+  for (const bool is_known : {false, true}) {
+    CAPTURE(is_known);
+    Scene m;
+    m.server.add_file("/f", "old old old");
+    EngineClient& c = m.connect();
+    OpenRef file = m.open("f");
+    CHECK(ok(c.run(file->write(bytes("new"), 4))));
+    m.server.restart(2s);
+    if (is_known) CHECK(ok(c.run(c.engine.attributes(nullptr, c.root))));
+    std::string text(11, '?');
+    const auto count = c.run(reading_quickly(*file.file(), room(text)));
+    REQUIRE(ok(count));
+    CHECK(*count == 11);
+    CHECK(text == "old new old");
+    CHECK(m.server.count(OP_COMMIT) >= 1);
+    // And once is enough.
+    m.server.clear_calls();
+    CHECK(ok(c.run(file->read(room(text), 0))));
+    CHECK(m.server.count(OP_READ) == 1);
+    CHECK(m.server.count(OP_COMMIT) == 0);
+    m.close(file);
+  }
+}
+
+TEST_CASE("S14 a file is as large as it was written here, though a restart has cost the server that") {
+  Scene m;
+  m.server.add_file("/f", "old");
+  EngineClient& c = m.connect();
+  OpenRef file = m.open("f");
+  CHECK(ok(c.run(file->write(bytes("and new"), 3))));
+  m.server.restart(2s);
+  CHECK(ok(c.run(c.engine.attributes(nullptr, c.root))));
+  const auto now = c.run(file->attributes());
+  REQUIRE(ok(now));
+  CHECK(now->size == 10);
+  CHECK(ok(c.run(file->commit())));
+  CHECK(file->end_in_doubt() == 0);
+  m.close(file);
+}
+
+TEST_CASE("S14 what was read before it was written again, and is answered behind that, is read again") {
+  Scene m;
+  m.server.add_file("/f", "old old old");
+  EngineClient& c = m.connect();
+  OpenRef file = m.open("f");
+  CHECK(ok(c.run(file->write(bytes("new"), 4))));
+  m.server.restart(2s);
+  CHECK(ok(c.run(c.engine.attributes(nullptr, c.root))));  // the session is another one by now
+  m.server.hold(OP_READ);
+  std::string text(11, '?');
+  auto reading = file->read(room(text), 0);
+  c.start(reading);
+  REQUIRE(m.soon([&] { return m.server.held() == 1; }));
+  CHECK(ok(c.run(file->commit())));
+  m.server.release();
+  REQUIRE(m.soon([&] { return reading.done(); }));
+  const auto count = reading.await_resume();
+  REQUIRE(ok(count));
+  CHECK(*count == 11);
+  CHECK(text == "old new old");
+  m.close(file);
+}
+
+TEST_CASE("S14 nothing is copied into a file while what the server lost of it is being written again") {
+  TwoFiles m("new new new");
+  EngineClient& c = *m.client;
+  CHECK(ok(c.run(m.to->write(bytes("old old old"), 0))));
+  m.server.restart();
+  m.server.hold(OP_WRITE, false);
+  auto commit = m.to->commit();
+  c.start(commit);
+  REQUIRE(m.soon([&] { return m.server.held() == 1; }));
+  auto copy = OpenFile::copy(*m.from.file(), 0, *m.to.file(), 0, 11);
+  c.start(copy);
+  c.turn_for(100ms);
+  CHECK(m.server.count(OP_COPY) == 0);
+  m.server.release();
+  REQUIRE(m.soon([&] { return copy.done() && commit.done(); }));
+  CHECK(ok(commit.await_resume()));
+  const auto copied = copy.await_resume();
+  REQUIRE(ok(copied));
+  CHECK(*copied == 11);
+  CHECK(ok(c.run(m.to->commit())));
+  CHECK(m.server.stable_content("/to") == "new new new");
+  m.close_both();
+}
+
+TEST_CASE("S14 what is copied or cloned is what was written, though a restart has cost the server that") {
+  for (const bool clones : {false, true}) {
+    CAPTURE(clones);
+    TwoFiles m("old");
+    EngineClient& c = *m.client;
+    CHECK(ok(c.run(m.from->write(bytes("new"), 0))));
+    m.server.restart(2s);
+    m.bring(clones, 0, 3);
+    CHECK(m.server.stable_content("/from") == "new");
+    CHECK(m.server.stable_content("/to") == "new");
+    m.close_both();
+  }
+}
+
+TEST_CASE("S14 what a copy or a clone has replaced is not written again over it") {
+  for (const bool clones : {false, true}) {
+    CAPTURE(clones);
+    TwoFiles m("new new new");
+    EngineClient& c = *m.client;
+    CHECK(ok(c.run(m.to->write(bytes("old old old and more"), 0))));
+    m.bring(clones, 11, 11);
+    m.server.restart(2s);
+    CHECK(ok(c.run(m.to->commit())));
+    CHECK(m.server.stable_content("/to") == "new new new and more");
+    m.close_both();
+  }
+}
+
+TEST_CASE("S14 many: what is not stable of a file is not written again over what has replaced it") {
+  Mounted m;
+  m.server.add_file("/a", "");
+  Client& client = m.connect();
+  const auto file = m.open("/a");
+  CHECK(ok(file->write(bytes("old old old"), 0)));
+  const std::string text = "new";
+  const std::vector<WriteItem> items{{"/a", bytes(text), 0644}};
+  for (const auto& one : client.write_many(items)) CHECK(ok(one));
+  m.server.restart();
+  CHECK(ok(file->sync()));
+  CHECK(m.server.stable_content("/a") == "new");
+}
+
+TEST_CASE("S14 an opening that cuts a file cuts what was written before, and nothing that is written since") {
+  Scene m;
+  m.server.add_file("/f", "text");
+  EngineClient& c = m.connect();
+  OpenRef other = m.open("f", 2);
+  OpenRef reader = m.open_for(OPEN4_SHARE_ACCESS_READ, "f");
+  CHECK(ok(c.run(other->write(bytes("old text"), 0))));
+  // It is executed, and an OPEN_DOWNGRADE undoes it before its Reply comes: so it is made again.
+  Engine::Creation cuts;
+  cuts.truncate = true;
+  m.server.hold(OP_OPEN);
+  auto opening = c.files.open_at(user(1), c.root, "f", OPEN4_SHARE_ACCESS_WRITE, cuts);
+  c.start(opening);
+  REQUIRE(m.soon([&] { return m.server.held() == 1; }));
+  m.server.hold(OP_NVERIFY);  // which nobody sends
+  OpenRef writer = m.open_for(OPEN4_SHARE_ACCESS_BOTH, "f");
+  m.close(writer);
+  m.server.clear_calls();
+  m.server.hold(OP_OPEN);
+  m.server.release_first();
+  REQUIRE(m.soon([&] { return m.server.count(OP_OPEN) == 1; }));
+  CHECK(ok(c.run(other->write(bytes("newer"), 0))));
+  CHECK_FALSE(opening.done());
+  m.server.release();
+  REQUIRE(m.soon([&] { return opening.done(); }));
+  auto opened = opening.await_resume();
+  REQUIRE(ok(opened));
+  m.server.restart(3s);
+  CHECK(ok(c.run(other->commit())));
+  CHECK(m.server.stable_content("/f") == "newer");
+  m.close(opened->file);
+  m.close(reader);
+  m.close(other);
 }
 
 }  // namespace nfsrdma

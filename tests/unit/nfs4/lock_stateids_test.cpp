@@ -4,13 +4,16 @@
 // The model server itself looks for changes under an open's stateid by a client that has not heard yet that its lock is
 // lost: Scene's destructor finds them among its problems.
 #include <array>
-#include <cerrno>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/quick_read.h"
+#include "nfs4/range_stateid.h"
 #include "support/engine_fixture.h"
 #include "support/nfs_responder.h"
+#include "support/scripted_calls.h"
+#include "support/virtual_world.h"
 
 namespace nfsrdma {
 namespace {
@@ -425,6 +428,56 @@ TEST_CASE("S27 v4.0: nothing is written behind a lock that the server does not k
   file->reset();
   client->reset();
   CHECK(server.problems() == "");
+}
+
+TEST_CASE("S27 range stateid: the lock on these bytes, else any lock, else the open's") {
+  using Use = RangeStateid::Use;
+  VirtualWorld world;
+  async::Loop loop(world);
+  Open open;
+  open.exact = true;
+  open.stateid = stateid_of(1, 5);
+  const auto add = [&](std::uint64_t owner, unsigned number, const LockRange& range, bool write) {
+    auto state = std::make_shared<LockState>(loop);
+    state->stateid = stateid_of(number);
+    state->held.lock(range, write);
+    open.locks[owner] = state;
+    return state;
+  };
+  CHECK(RangeStateid(open, {0, 5}, Use::write).now() == stateid_of(1, 5));
+  const auto reading = add(1, 10, {0, 10}, false);
+  const auto writing = add(2, 20, {20, 10}, true);
+  CHECK(RangeStateid(open, {0, 5}, Use::write).now() == stateid_of(10));
+  CHECK(RangeStateid(open, {25, 5}, Use::write).now() == stateid_of(20));
+  CHECK(RangeStateid(open, {25, 5}, Use::read).now() == stateid_of(20));
+  CHECK(RangeStateid(open, {5, 100}, Use::read).now() == stateid_of(10));
+  CHECK(RangeStateid(open, {5, 100}, Use::write).now() == stateid_of(20));
+  RangeStateid last(open, {29, 5}, Use::write);
+  CHECK(last.is_to_be_tried_again(NFS4ERR_BAD_STATEID));  // it was asked under another's
+  CHECK(last.now() == stateid_of(20));
+  // What is unlocked beside makes another one of it.
+  writing->stateid = stateid_of(20, 2);
+  CHECK(last.is_to_be_tried_again(NFS4ERR_OLD_STATEID));
+  CHECK(last.now() == stateid_of(20, 2));
+  // It is refused as it is: the open tells whether it is lost, too.
+  CHECK_FALSE(last.is_to_be_tried_again(NFS4ERR_BAD_STATEID));
+  CHECK(last.lost_lock() == 2U);
+  // A LOCK or LOCKU has overtaken it, whose answer is still to come.
+  CHECK(last.is_to_be_tried_again(NFS4ERR_OLD_STATEID));
+  CHECK(last.now() == stateid_of(1, 5));
+  CHECK_FALSE(last.is_to_be_tried_again(NFS4ERR_OLD_STATEID));
+  CHECK_FALSE(last.lost_lock());
+  // All of it is unlocked meanwhile: nothing is lost.
+  RangeStateid unlocked(open, {20, 1}, Use::write);
+  CHECK(unlocked.now() == stateid_of(20, 2));
+  writing->held.clear();
+  CHECK(unlocked.is_to_be_tried_again(NFS4ERR_BAD_STATEID));
+  CHECK_FALSE(unlocked.lost_lock());
+  CHECK(unlocked.now() == stateid_of(10));
+  reading->stateid.reset();
+  CHECK(unlocked.now() == stateid_of(1, 5));
+  open.exact = false;
+  CHECK(unlocked.now() == stateid_of(1, 0));
 }
 
 }  // namespace nfsrdma

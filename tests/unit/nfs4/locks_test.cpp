@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "support/engine_fixture.h"
+#include "support/nfs_fixture.h"
 
 namespace nfsrdma {
 namespace {
@@ -551,6 +552,22 @@ TEST_CASE("locks: closing the file releases what its owners did not") {
   CHECK(m.set(write_lock(kYou, 20, 10)));
   CHECK(ok(c.run(c.files.close(std::move(m.file)))));
   CHECK(m.server.lock_states() == 0);
+}
+
+TEST_CASE("S16 api: what was written under a lock is on the server's disk before it goes") {
+  for (const bool all : {false, true}) {
+    CAPTURE(all);
+    Mounted m;
+    m.server.add_file("/a", "");
+    (void)m.connect();
+    const auto file = m.open("/a");
+    CHECK(ok(file->lock({1, true, {0, 10}})));
+    CHECK(ok(file->write(bytes("text"), 0)));
+    CHECK(ok(file->unlock(1, all ? LockRange() : LockRange{0, 10})));
+    CHECK(m.server.stable_content("/a") == "text");
+    CHECK(m.server.locks("/a").empty());
+    CHECK(ok(file->close()));
+  }
 }
 
 }  // namespace nfsrdma

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <set>
+#include <string>
 
 #include "support/engine_fixture.h"
 #include "support/nfs_responder.h"
@@ -279,6 +280,81 @@ TEST_CASE("objects: directories are read page by page, with handles") {
   CHECK(c.run(c.engine.list(nullptr, dir, cookie, verifier)).error().status() == NFS4ERR_NOT_SAME);
 }
 
+TEST_CASE("objects: each time is set as it was asked for, and the group beside the owner") {
+  Scene m;
+  m.server.add_file("/f", "");
+  EngineClient& c = m.connect();
+  const nfs_fh4 handle = c.handle("/f");
+  SetAttributes changes;
+  changes.modified = Time{7, 8};
+  changes.accessed_now = true;
+  changes.uid = 12;
+  changes.gid = 34;
+  const auto first = c.run(c.engine.set_attributes(nullptr, handle, changes, nullptr));
+  REQUIRE(ok(first));
+  CHECK(first->modified == Time{7, 8});
+  CHECK(first->accessed.seconds > 1000);
+  CHECK(first->uid == 12U);
+  CHECK(first->gid == 34U);
+  changes = SetAttributes();
+  changes.accessed = Time{5, 6};
+  const auto second = c.run(c.engine.set_attributes(nullptr, handle, changes, nullptr));
+  REQUIRE(ok(second));
+  CHECK(second->accessed == Time{5, 6});
+  CHECK(second->modified == Time{7, 8});
+}
+
+TEST_CASE("objects: what is no symbolic link is EINVAL, however the server says so") {
+  Scene m;
+  m.server.add_file("/f", "");
+  EngineClient& c = m.connect();
+  const nfs_fh4 handle = c.handle("/f");
+  CHECK(errno_of(c.run(c.engine.read_link(nullptr, handle))) == EINVAL);
+  for (const nfsstat4 status : {NFS4ERR_INVAL, NFS4ERR_NOTSUPP}) {
+    CAPTURE(status);
+    m.server.answer(OP_READLINK, status);
+    CHECK(errno_of(c.run(c.engine.read_link(nullptr, handle))) == EINVAL);
+  }
+  m.server.answer(OP_READLINK, NFS4ERR_ACCESS);
+  CHECK(errno_of(c.run(c.engine.read_link(nullptr, handle))) == EACCES);
+}
+
+TEST_CASE("objects: a link is made although the server gives no attributes behind it") {
+  for (const unsigned skipped : {0U, 1U}) {  // the directory's, the file's
+    CAPTURE(skipped);
+    Scene m;
+    m.server.add_file("/f", "text");
+    EngineClient& c = m.connect();
+    const nfs_fh4 handle = c.handle("/f");
+    m.server.answer(OP_GETATTR, NFS4ERR_DELAY, 1, skipped);
+    auto made = c.run(c.engine.link(nullptr, handle, c.root, "new"));
+    REQUIRE(ok(made));
+    CHECK(made->object.handle == handle);
+    CHECK_FALSE(made->object.attributes);
+    CHECK(m.server.content("/new") == "text");
+  }
+}
+
+TEST_CASE("F10 what is read before a file is open is all of it, or nothing") {
+  Scene m;
+  m.server.add_file("/f", "0123456789");
+  EngineClient& c = m.connect();
+  const nfs_fh4 handle = c.handle("/f");
+  std::string into(16, '?');
+  const auto whole = c.run(c.engine.read_early(user(1), handle, room(into)));
+  REQUIRE(ok(whole));
+  CHECK(whole->size == 10);
+  CHECK(whole->change == c.run(c.engine.attributes(nullptr, handle))->change);
+  CHECK(into == "0123456789??????");
+  std::string part(4, '?');
+  const auto first = c.run(c.engine.read_early(user(1), handle, room(part)));
+  REQUIRE(ok(first));
+  CHECK(first->size == 4);
+  // Nobody could tell a short answer from the end of the file.
+  m.server.set_short_reads(4);
+  CHECK(errno_of(c.run(c.engine.read_early(user(1), handle, room(into)))) == EAGAIN);
+}
+
 TEST_CASE("xattrs: set, get, list over pages, remove") {
   Scene m;
   m.server.add_file("/a", "");
@@ -319,6 +395,19 @@ TEST_CASE("xattrs: none in NFSv4.1") {
   CHECK(c.run(c.engine.list_xattrs(nullptr, c.root)).error().status() == NFS4ERR_NOTSUPP);
   CHECK(c.run(c.engine.get_xattr(nullptr, c.root, "x")).error().status() == NFS4ERR_NOTSUPP);
   CHECK(m.server.calls().empty());
+}
+
+TEST_CASE("xattrs: a list that is longer than any program can take does not fill the memory") {
+  Scene m;
+  m.server.add_file("/f", "");
+  EngineClient& c = m.connect();
+  m.server.on_server([](Responder& responder) {
+    Inode* const inode = responder.state.find("/f");
+    for (unsigned i = 1000; i < 2000; ++i) inode->xattrs[std::string(240, 'n') + std::to_string(i)].clear();
+  });
+  const auto names = c.run(c.engine.list_xattrs(nullptr, c.handle("/f")));
+  CHECK(errno_of(names) == E2BIG);
+  CHECK(m.server.count(OP_LISTXATTRS) <= 3);
 }
 
 }  // namespace nfsrdma

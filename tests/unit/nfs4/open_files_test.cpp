@@ -3,6 +3,8 @@
 #include "nfs4/open_files.h"
 
 #include <cerrno>
+#include <string>
+#include <utility>
 
 #include "support/engine_fixture.h"
 #include "support/nfs_responder.h"
@@ -67,6 +69,16 @@ struct Opening : Scene {
     return data;
   }
   KeepsNothing keeper;
+};
+
+struct Looking : Scene {
+  /// Opened by its handle for reading, as a mount does, and closed.
+  void look_into(const std::string& path) {
+    auto opened =
+        client->run(client->files.open_handle(user(1), client->handle(path), path, OPEN4_SHARE_ACCESS_READ));
+    REQUIRE(ok(opened));
+    CHECK(ok(client->run(client->files.close(std::move(opened->file)))));
+  }
 };
 
 }  // namespace
@@ -669,6 +681,115 @@ TEST_CASE("S18 open files: CLOSE waits for a READ that nobody waits for, and lea
   CHECK(m.server.open_states() == 0);
   CHECK(m.server.count(OP_OPEN) == 1);
   CHECK(m.server.count(OP_CLOSE) == 1);
+}
+
+// ---- who has a file open ----
+
+TEST_CASE("open files: what is not stable of one that is dropped is committed, beside") {
+  Looking m;
+  m.server.add_file("/f", "");
+  EngineClient& c = m.connect();
+  {
+    OpenRef file = m.open("f");
+    CHECK(ok(c.run(file->write(bytes("text"), 0))));
+  }
+  CHECK(m.soon([&] { return m.server.open_states() == 0; }));
+  CHECK(m.server.stable_content("/f") == "text");
+}
+
+TEST_CASE("open files: one whose place another takes is closed") {
+  Looking m;
+  m.server.add_file("/f", "text");
+  m.server.add_file("/g", "other");
+  EngineClient& c = m.connect();
+  OpenRef one = m.open("f"), other = m.open("g");
+  const OpenFile* const expected = other.file().get();
+  one = std::move(other);
+  CHECK(one.file().get() == expected);
+  CHECK(one.access() == OPEN4_SHARE_ACCESS_BOTH);
+  CHECK(m.soon([&] { return m.server.open_states() == 1; }));
+  CHECK(c.files.count() == 1);
+  m.close(one);
+  CHECK(m.server.open_states() == 0);
+}
+
+TEST_CASE("open files: a size is set under the caller's own open, else anybody's, if it is for writing") {
+  Looking m;
+  m.server.add_file("/f", "text");
+  EngineClient& c = m.connect();
+  OpenRef one = m.open("f", 1), two = m.open("f", 2);
+  OpenRef reader = m.open_for(OPEN4_SHARE_ACCESS_READ, "f", 3);
+  const nfs_fh4 handle = one->handle();
+  const auto found = [&](std::uint32_t uid, std::uint32_t access) {
+    return c.files.find(user(uid), handle, access);
+  };
+  CHECK(found(1, OPEN4_SHARE_ACCESS_WRITE) == one.file());
+  CHECK(found(2, OPEN4_SHARE_ACCESS_WRITE) == two.file());
+  CHECK(found(3, OPEN4_SHARE_ACCESS_READ) == reader.file());
+  const auto others = found(3, OPEN4_SHARE_ACCESS_WRITE);
+  CHECK((others == one.file() || others == two.file()));
+  m.close(one);
+  CHECK(found(1, OPEN4_SHARE_ACCESS_WRITE) == two.file());
+  m.close(two);
+  CHECK(found(1, OPEN4_SHARE_ACCESS_WRITE) == nullptr);
+  m.close(reader);
+}
+
+TEST_CASE("open files: where it may have changed who may open a delegated file, the server is asked again") {
+  for (const char* what : {"times", "mode", "owner", "group"}) {
+    CAPTURE(what);
+    Looking m;
+    m.server.set_delegations(true);
+    m.server.add_file("/f", "text");
+    EngineClient& c = m.connect();
+    const nfs_fh4 handle = c.handle("/f");
+    const auto open = [&] {
+      return c.run(c.files.open_handle(user(1), handle, "f", OPEN4_SHARE_ACCESS_READ));
+    };
+    auto first = open();
+    REQUIRE(ok(first));
+    REQUIRE(m.server.delegations() == 1);
+    SetAttributes changes;
+    const std::string one = what;
+    if (one == "times") changes.modified = Time{5, 6};
+    if (one == "mode") changes.mode = 0600;
+    if (one == "owner") changes.uid = 7;
+    if (one == "group") changes.gid = 7;
+    CHECK(ok(c.run(c.engine.set_attributes(nullptr, handle, changes, nullptr))));
+    m.server.clear_calls();
+    auto second = open();
+    REQUIRE(ok(second));
+    CHECK(m.server.count(OP_OPEN) == (one == "times" ? 0 : 1));
+    m.close(first->file);
+    m.close(second->file);
+  }
+}
+
+TEST_CASE("S18 of files that are kept for their delegations those go first that were used longest ago") {
+  Looking m;
+  m.server.set_delegations(true);
+  for (const char* path : {"/a", "/b", "/c"}) m.server.add_file(path, "text");
+  EngineClient& c = m.connect();
+  c.files.keep_delegated(2);
+  m.look_into("/a");
+  m.look_into("/b");
+  CHECK(c.files.parked() == 2);
+  m.look_into("/a");
+  m.look_into("/c");
+  CHECK(c.files.parked() == 2);
+  CHECK(m.soon([&] { return m.server.open_states() == 2 && m.server.delegations() == 2; }));
+  m.server.clear_calls();
+  m.look_into("/a");
+  m.look_into("/c");
+  CHECK(m.server.count(OP_OPEN) == 0);
+  m.look_into("/b");
+  CHECK(m.server.count(OP_OPEN) == 1);
+  auto all = c.files.unpark_all();
+  c.start(all);
+  REQUIRE(m.soon([&] { return all.done(); }));
+  CHECK(c.files.parked() == 0);
+  CHECK(m.server.open_states() == 0);
+  CHECK(m.server.delegations() == 0);
 }
 
 }  // namespace nfsrdma

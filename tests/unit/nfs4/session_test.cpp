@@ -12,6 +12,7 @@
 #include "support/engine_fixture.h"
 #include "support/loopback.h"
 #include "support/nfs_fixture.h"
+#include "support/nfs_responder.h"
 
 namespace nfsrdma {
 namespace {
@@ -365,6 +366,25 @@ TEST_CASE("session: a restart during recovery is recovered from as well") {
   CHECK(ok(file->close()));
 }
 
+TEST_CASE(
+    "S11 S21 what recovery asks for and the server puts off is asked for again, and nothing else with it") {
+  Scene m;
+  m.server.add_file("/f", "text");
+  EngineClient& c = m.connect();
+  auto file = m.open("f");
+  m.server.clear_calls();
+  m.server.restart(5s);
+  m.server.answer(OP_OPEN, NFS4ERR_DELAY, 2);
+  m.server.answer(OP_RECLAIM_COMPLETE, NFS4ERR_DELAY, 2);
+  std::array<std::byte, 4> data{};
+  CHECK(ok(c.run(file->read(data, 0))));
+  CHECK(m.server.count(OP_EXCHANGE_ID) == 1);
+  CHECK(m.server.succeeded(OP_CREATE_SESSION) == 1);
+  CHECK(m.server.count(OP_OPEN) == 3);
+  CHECK(m.server.count(OP_RECLAIM_COMPLETE) == 3);
+  m.close(file);
+}
+
 TEST_CASE("session: one that is lost is replaced, and the client can still say goodbye") {
   Mounted m;
   (void)m.connect();
@@ -660,6 +680,29 @@ TEST_CASE("session: the end is DESTROY_SESSION and DESTROY_CLIENTID") {
   CHECK(ops[ops.size() - 2] == OP_DESTROY_SESSION);
   CHECK(ops[ops.size() - 1] == OP_DESTROY_CLIENTID);
   CHECK(server.clients() == 0);
+}
+
+TEST_CASE(
+    "S18 the end of a session waits for half of its time until the session that it replaced is destroyed") {
+  Scene m;
+  EngineClient& c = m.connect();
+  unsigned refusals = 1;
+  SUBCASE("a server that destroys it soon") {}
+  SUBCASE("a server that puts it off for longer") {
+    refusals = 8;
+  }  // with pauses of 5 s altogether
+  const bool soon = refusals == 1;
+  m.server.clear_calls();
+  m.server.answer(OP_DESTROY_SESSION, NFS4ERR_DELAY, refusals);
+  m.server.answer(OP_SEQUENCE, NFS4ERR_BADSESSION);
+  CHECK(ok(c.run(c.engine.find(nullptr, {}))));
+  REQUIRE(c.turn_until([&] { return m.server.count(OP_DESTROY_SESSION) == 1; }));
+  m.client.reset();  // CHECKs that it ends well
+  // A server that has the lost session still keeps the client id, and drops it for another instance of the client.
+  CHECK(m.server.count(OP_DESTROY_CLIENTID) == (soon ? 1 : 2));
+  CHECK(m.server.count(OP_EXCHANGE_ID) == (soon ? 0 : 1));
+  CHECK(m.server.clients() == 0);
+  CHECK(m.server.sessions() == 0);
 }
 
 }  // namespace nfsrdma
