@@ -143,4 +143,24 @@ TEST_CASE("acl: the extended attributes of a mount of NFSv3") {
   CHECK(s.get(files.list_xattrs(s.who, id)).empty());
 }
 
+TEST_CASE("acl: without its access list an object has the mode that the list's mask says") {
+  Scene3 s;
+  serve_acls(s);
+  const auto root = s.get(s.engine->find(s.who, Spot(s.root)));
+  const std::shared_ptr<engine::Engine> engine(std::shared_ptr<void>(), &*s.engine);
+  fs::FileSystem files(engine, fs::CacheOptions(), root);
+  const std::uint64_t d = s.get(files.make_directory(s.who, fs::Inodes::kRoot, "d", 0755)).inode;
+  const PosixAcl list{{AclTag::owner, 0, 7},
+                      {AclTag::user, 1000, 4},
+                      {AclTag::owning_group, 0, 7},
+                      {AclTag::mask, 0, 5},
+                      {AclTag::other, 0, 1}};
+  const std::string access = "system.posix_acl_access";
+  CHECK(ok(s.run(files.set_xattr(s.who, d, access, posix_octets(list), 0))));
+  CHECK(ok(s.run(files.remove_xattr(s.who, d, access))));
+  const auto handle = s.get(s.engine->find(s.who, Spot(std::nullopt, {"d"}))).handle;
+  const auto left = std::get<PosixAcls>(s.get(s.engine->get_acl(s.who, handle)));
+  CHECK(left.access == PosixAcl{{AclTag::owner, 0, 7}, {AclTag::owning_group, 0, 5}, {AclTag::other, 0, 1}});
+}
+
 }  // namespace nfsrdma::acl

@@ -158,6 +158,32 @@ TEST_CASE("F2 S15 a file that was closed early and forgotten is the same until i
   CHECK(m.inodes() == 1);
 }
 
+TEST_CASE("F2 stat of a file that was closed early waits for all that was written, not for the first of it") {
+  ClosedEarly m;
+  const OpenedFile file = m.create("f");
+  const std::string large(128U << 10, 'x');
+  m.engine->hold("write");
+  m.write(file, large, 0);
+  m.write(file, large, 1U << 20);
+  auto flushed = m.files->flush(file.handle, 1);
+  m.start(flushed);
+  REQUIRE(flushed.done());
+  CHECK(plain::ok(flushed.await_resume()));
+  auto told = m.files->attributes(nullptr, file.entry.inode);
+  m.start(told);
+  CHECK_FALSE(told.done());
+  m.engine->release_one("write");
+  m.turn();
+  CHECK_FALSE(told.done());
+  m.engine->release("write");
+  m.turn();
+  REQUIRE(told.done());
+  const auto got = told.await_resume();
+  REQUIRE(got);
+  CHECK(got->attributes.size == (1U << 20) + large.size());
+  m.close(file);
+}
+
 TEST_CASE("F22 a close() that is given up leaves no inode that was forgotten") {
   ClosedEarly m;
   const OpenedFile file = m.create_and_write();
@@ -484,7 +510,6 @@ TEST_CASE(
 }
 
 }  // namespace nfsrdma::fs
-
 namespace nfsrdma {
 namespace {
 

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -123,6 +125,38 @@ TEST_CASE("F29 early read: files that are opened and not read hold no more than 
   }
   CHECK(e.files->holdings().bytes_ahead <= most);
   CHECK(e.files->holdings().bytes_ahead > most / 2);
+}
+
+TEST_CASE("early read: where such bytes were not wanted nobody asks for them for a while") {
+  Plain m;
+  m.engine->tells = true;
+  const OpenedFile made = m.create("f");
+  CHECK(plain::ok(m.loop.run(m.files->close(made.handle))));
+  m.files->forget(made.entry.inode, 1000);
+  m.engine->nodes.at(2).content = "text";
+  unsigned asked = 0;
+  m.engine->early = [&asked](const PlainEngine::Node& of,
+                             std::span<std::byte> into) -> Result<Engine::EarlyRead> {
+    ++asked;
+    std::ranges::copy(std::as_bytes(std::span(of.content)), into.begin());
+    return Engine::EarlyRead{of.change, of.content.size()};
+  };
+  // Each time as if the kernel had never heard of it.
+  const auto open = [&](bool is_read) {
+    const std::uint64_t inode = m.get(m.files->lookup(nullptr, Inodes::kRoot, "f")).inode;
+    const OpenedFile file = m.get(m.files->open(nullptr, inode, O_RDONLY));
+    if (is_read) CHECK(m.read(file, 4096) == "text");
+    CHECK(plain::ok(m.loop.run(m.files->close(file.handle))));
+    m.files->forget(inode, 1000);
+  };
+  for (int i = 0; i < 16; ++i) open(false);
+  CHECK(asked == 16);
+  for (int i = 0; i < 15; ++i) open(false);
+  CHECK(asked == 16);
+  open(true);  // now and then it is tried
+  CHECK(asked == 17);
+  open(true);  // and it was wanted
+  CHECK(asked == 18);
 }
 
 }  // namespace nfsrdma::fs

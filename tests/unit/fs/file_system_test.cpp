@@ -3,9 +3,16 @@
 #include "fs/file_system.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "support/mounted.h"
 
@@ -27,7 +34,18 @@ struct Files : MountedEngine {
   }
   Status flush(const fs::OpenedFile& file) { return client->run(files->flush(file.handle, 0)); }
   Status close(const fs::OpenedFile& file) { return client->run(files->close(file.handle)); }
+  fs::Entry make_node(const std::string& name, std::uint32_t mode, std::uint64_t device = 0) {
+    return get(files->make_node(who, fs::Inodes::kRoot, name, mode, device));
+  }
+  std::uint64_t change_of(std::uint64_t inode) {
+    return get(files->attributes(who, inode)).attributes.change;
+  }
 };
+
+std::vector<std::byte> value_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
 
 }  // namespace
 
@@ -272,9 +290,124 @@ TEST_CASE("file system: what comes along with a change is not kept where attribu
   CHECK(m.calls() == "GETATTR");
 }
 
+// ---- making, renaming ----
+
+TEST_CASE("file system: what is there already is opened, cut or refused by create(), as its flags say") {
+  Files m;
+  m.server.add_file("/f", "old text");
+  m.mount();
+  std::string left = "old text";
+  int flags = O_RDWR | O_CREAT;
+  SUBCASE("opened") {}
+  SUBCASE("cut") {
+    flags |= O_TRUNC;
+    left = "";
+  }
+  SUBCASE("exclusive") {
+    CHECK(m.error(m.files->create(m.who, fs::Inodes::kRoot, "f", 0644, O_RDWR | O_CREAT | O_EXCL)) == EEXIST);
+    CHECK(m.server.content("/f") == left);
+    return;
+  }
+  const fs::OpenedFile file = m.get(m.files->create(m.who, fs::Inodes::kRoot, "f", 0644, flags));
+  CHECK(file.entry.attributes.size == left.size());
+  CHECK(m.server.content("/f") == left);
+  CHECK(m.error(m.files->close(file.handle)) == 0);
+}
+
+TEST_CASE("file system: nodes are made as mknod(2) has them, and a file that is made so is not left open") {
+  Files m;
+  m.mount();
+  const fs::Entry fifo = m.make_node("fifo", S_IFIFO | 0640U);
+  CHECK(fifo.attributes.type == FileType::fifo);
+  CHECK(fifo.attributes.mode == 0640U);
+  CHECK(m.make_node("socket", S_IFSOCK | 0600U).attributes.type == FileType::socket);
+  const fs::Entry terminal = m.make_node("terminal", S_IFCHR | 0600U, makedev(5, 600));
+  CHECK(terminal.attributes.type == FileType::character);
+  CHECK(terminal.attributes.device_major == 5);
+  CHECK(terminal.attributes.device_minor == 600);
+  CHECK(m.make_node("disk", S_IFBLK | 0600U, makedev(8, 1)).attributes.type == FileType::block);
+  const fs::Entry file = m.make_node("file", S_IFREG | 0600U);
+  CHECK(file.attributes.type == FileType::regular);
+  CHECK(file.attributes.mode == 0600U);
+  CHECK(m.server.open_states() == 0);
+  CHECK(m.error(m.files->make_node(m.who, fs::Inodes::kRoot, "file", S_IFREG | 0600U, 0)) == EEXIST);
+}
+
+TEST_CASE("file system: what comes along with a rename answers for both of its directories") {
+  Files m;
+  m.server.add_file("/f", "text");
+  m.server.add_directory("/d");
+  m.mount();
+  const std::uint64_t d = m.lookup("d").inode;
+  (void)m.lookup("f");
+  const std::uint64_t root_before = m.change_of(fs::Inodes::kRoot), before = m.change_of(d);
+  CHECK(m.error(m.files->rename(m.who, fs::Inodes::kRoot, "f", d, "g")) == 0);
+  m.server.clear_calls();
+  const std::uint64_t root_now = m.change_of(fs::Inodes::kRoot), now = m.change_of(d);
+  CHECK(m.calls() == "");
+  CHECK(root_now != root_before);
+  CHECK(now != before);
+  const auto told = [&](const std::string& path) {
+    return m.get(m.client->engine.attributes(nullptr, m.client->handle(path))).change;
+  };
+  CHECK(root_now == m.get(m.client->engine.attributes(nullptr, m.client->root)).change);
+  CHECK(now == told("/d"));
+}
+
+// ---- holes, extended attributes ----
+
+TEST_CASE("file system: lseek(2) finds data and holes where the server has them") {
+  Files m;
+  m.server.add_file("/f", pattern(20'000));
+  m.server.add_extent("/f", 4096, 8192);
+  m.mount();
+  const fs::OpenedFile file = m.get(m.files->open(m.who, m.lookup("f").inode, O_RDONLY));
+  const auto seek = [&](std::uint64_t from, int whence) {
+    return m.client->run(m.files->seek(file.handle, from, whence));
+  };
+  CHECK(*seek(0, SEEK_DATA) == 4096);
+  CHECK(*seek(5000, SEEK_DATA) == 5000);
+  CHECK(*seek(5000, SEEK_HOLE) == 8192);
+  CHECK(*seek(100, SEEK_HOLE) == 100);
+  CHECK(errno_of(seek(8192, SEEK_DATA)) == ENXIO);
+  CHECK(*seek(19'999, SEEK_HOLE) == 19'999);
+  for (const int whence : {SEEK_DATA, SEEK_HOLE}) CHECK(errno_of(seek(20'000, whence)) == ENXIO);
+  CHECK(m.error(m.files->close(file.handle)) == 0);
+}
+
+TEST_CASE("file system: extended attributes are those of users, made or replaced as the flags say") {
+  Files m;
+  m.server.add_file("/f", "text");
+  m.mount();
+  const std::uint64_t f = m.lookup("f").inode;
+  const auto set = [&](const std::string& name, const std::string& value, int flags) {
+    return m.error(m.files->set_xattr(m.who, f, name, value_of(value), flags));
+  };
+  CHECK(set("user.a", "1", XATTR_REPLACE) == ENODATA);
+  CHECK(set("user.a", "1", XATTR_CREATE) == 0);
+  CHECK(set("user.a", "2", XATTR_CREATE) == EEXIST);
+  CHECK(m.get(m.files->get_xattr(m.who, f, "user.a")) == value_of("1"));
+  CHECK(set("user.a", "2", XATTR_REPLACE) == 0);
+  CHECK(set("user.a", "3", 0) == 0);
+  CHECK(set("user.b", "", 0) == 0);
+  CHECK(m.get(m.files->get_xattr(m.who, f, "user.a")) == value_of("3"));
+  CHECK(m.get(m.files->list_xattrs(m.who, f)) == std::vector<std::string>{"user.a", "user.b"});
+  CHECK(m.error(m.files->remove_xattr(m.who, f, "user.a")) == 0);
+  CHECK(m.error(m.files->get_xattr(m.who, f, "user.a")) == ENODATA);
+  m.server.clear_calls();
+  for (const char* other : {"trusted.a", "security.capability", "user.", "user", "userXa", "system.a"}) {
+    CAPTURE(other);
+    CHECK(set(other, "1", 0) == EOPNOTSUPP);
+    CHECK(m.error(m.files->get_xattr(m.who, f, other)) == EOPNOTSUPP);
+    CHECK(m.error(m.files->remove_xattr(m.who, f, other)) == EOPNOTSUPP);
+  }
+  CHECK(m.calls() == "");
+}
+
 // ---- delegations ----
 
 namespace {
+
 struct Delegated : Files {
   std::vector<std::uint64_t> doubted;
 
@@ -301,8 +434,8 @@ struct Delegated : Files {
     return inode;
   }
   std::size_t read(const fs::OpenedFile& file) { return get(files->read(file.handle, 0, 100)).size; }
-  bool soon(const std::function<bool()>& so) { return client->turn_until(so); }
 };
+
 }  // namespace
 
 TEST_CASE("file system: a file with a delegation is opened again, read, and asked about without the server") {

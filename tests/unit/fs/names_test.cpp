@@ -1,10 +1,12 @@
 // Names in the file layer: what a failed rename leaves, what a page of a directory may still say, which file
 // an open by name opens, whose rights count, and which numbers are given out.
 #include <fcntl.h>
-#include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <set>
+#include <string>
 
 #include "support/mounted.h"
 #include "support/plain_fixture.h"
@@ -293,9 +295,33 @@ TEST_CASE("F5 the hidden name goes by the rights of who removed the file") {
   CHECK(r.engine->callers.at("remove") == r.remover);
 }
 
+TEST_CASE("F5 where the directory that is mounted is sticky, that is known from the beginning") {
+  async::Loop loop;
+  std::string calls;
+  const auto engine = std::make_shared<PlainEngine>(loop, calls);
+  engine->nodes[1].mode = 01777;
+  const auto root = loop.run(engine->find(nullptr, Spot()));
+  REQUIRE(root);
+  FileSystem files(engine, CacheOptions(), *root);
+  const auto make = [&](const std::string& name) {
+    return loop.run(files.create(nullptr, Inodes::kRoot, name, 0644, O_RDWR | O_CREAT));
+  };
+  const auto source = make("source"), target = make("target");
+  REQUIRE(source);
+  REQUIRE(target);
+  calls.clear();
+  CHECK(ok(loop.run(files.rename(nullptr, Inodes::kRoot, "source", Inodes::kRoot, "target"))));
+  CHECK(calls.find("link") == std::string::npos);  // which its maker might not be let remove
+  CHECK(engine->nodes.at(1).names.size() == 2);    // with the hidden one
+  for (const auto& file : {target->handle, source->handle}) CHECK(ok(loop.run(files.close(file))));
+  CHECK(engine->nodes.at(1).names.size() == 1);
+  loop.drop_tasks();
+}
+
 // ---- F8: listing ----
 
 namespace {
+
 struct Listing : Plain {
   explicit Listing(CacheOptions options = {}) : Plain(options) { engine->tells = true; }
   void make(const std::string& name) { CHECK(ok(loop.run(files->close(create(name).handle)))); }
@@ -319,6 +345,7 @@ struct Listing : Plain {
   std::shared_ptr<DirectoryHandle> directory;
   std::span<const Listed> names;
 };
+
 }  // namespace
 
 TEST_CASE("F8 a page does not revive names that this mount has removed, renamed or made since") {
@@ -639,6 +666,30 @@ TEST_CASE("F10 this mount's own renames and removes are known") {
   }
   if (exists) CHECK(m.error(m.files->close(m.open(f, O_RDONLY))) == 0);
   CHECK(m.error(m.files->close(m.open(g, O_RDONLY))) == 0);
+}
+
+TEST_CASE("F10 a name that is not there is believed for a second at most, and not where names are not") {
+  const auto believed = [](const CacheOptions& options) {
+    Plain m(options);
+    const Entry none = m.get(m.files->lookup(nullptr, Inodes::kRoot, "none"));
+    CHECK(none.inode == 0);
+    return none.name_valid;
+  };
+  CacheOptions options;
+  CHECK(believed(options) == Seconds(1));
+  options.file_min = Seconds(0.5);
+  CHECK(believed(options) == Seconds(0.5));
+  options.negative_names = false;
+  CHECK(believed(options) == Seconds(0));
+  options.negative_names = true;
+  options.names = false;
+  CHECK(believed(options) == Seconds(0));
+  // Nor is one that is there.
+  Plain m(options);
+  const OpenedFile file = m.create("f");
+  CHECK(file.entry.name_valid == Seconds(0));
+  CHECK(file.entry.attributes_valid > Seconds(0));
+  CHECK(ok(m.loop.run(m.files->close(file.handle))));
 }
 
 // ---- F11, F12: rights ----

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <chrono>
 
 #include "support/file_parts.h"
 
@@ -470,6 +471,33 @@ TEST_CASE("F2 removal: a rename counts when it begins and when it ends") {
   m.engine.release("rename");
   CHECK(m.finish(renamed));
   CHECK(m.freshness.version(*root) != during);
+}
+
+TEST_CASE("F5 removal: who found a file gone may look its name up again before the next name goes") {
+  FileParts m;
+  Retries retries(m.loop);
+  auto nobody = retries.let_pass();
+  m.start(nobody);
+  CHECK(nobody.done());
+  retries.expect(7);
+  retries.expect(8);
+  auto waits = retries.let_pass();
+  m.start(waits);
+  CHECK_FALSE(waits.done());
+  retries.arrived(8);
+  retries.arrived(9);
+  m.turn();
+  CHECK_FALSE(waits.done());
+  SUBCASE("it has opened what it found") {
+    retries.arrived(7);
+    m.turn();
+  }
+  SUBCASE("it does not come back") {
+    m.pass(std::chrono::milliseconds(49));
+    CHECK_FALSE(waits.done());
+    m.pass(std::chrono::milliseconds(2));
+  }
+  CHECK(waits.done());
 }
 
 }  // namespace nfsrdma::fs::plain

@@ -5,13 +5,18 @@
 #include <sys/mount.h>
 
 #include <algorithm>
+#include <chrono>
+#include <string>
 
 #include "fuse/mountinfo.h"
 #include "fuse/remount.h"
 #include "fuse/statistics.h"
+#include "support/nfs_fixture.h"
 
 namespace nfsrdma::fuse {
 namespace {
+
+using testing::ok;
 
 Result<MountOptions> parse(std::vector<std::string> words, const std::string& name = "nfsrdma-fuse",
                            bool is_root = true) {
@@ -22,6 +27,16 @@ Result<MountOptions> with(const std::string& list) {
 }
 bool has(const MountOptions& options, const std::string& word) {
   return std::ranges::find(options.kernel, word) != options.kernel.end();
+}
+
+MountOptions set_to(const std::string& list) {
+  MountOptions out;
+  REQUIRE(ok(set_options(out, list)));
+  return out;
+}
+bool is_refused(const std::string& list) {
+  MountOptions out;
+  return !set_options(out, list);
 }
 
 }  // namespace
@@ -138,6 +153,66 @@ TEST_CASE("mount options: what libfuse would split or take away has a backslash"
   CHECK(escaped("").empty());
 }
 
+TEST_CASE("mount options: each of the times is the one that it says, a day at most") {
+  const auto times = [](const std::string& list) {
+    const fs::CacheOptions cache = set_to(list).cache;
+    return std::vector<double>{cache.file_min.count(), cache.file_max.count(), cache.directory_min.count(),
+                               cache.directory_max.count()};
+  };
+  using Times = std::vector<double>;
+  CHECK(times("ac") == Times{3, 60, 30, 60});
+  CHECK(times("acregmin=5") == Times{5, 60, 30, 60});
+  CHECK(times("acregmax=70") == Times{3, 70, 30, 60});
+  CHECK(times("acdirmin=7") == Times{3, 60, 7, 60});
+  CHECK(times("acdirmax=80") == Times{3, 60, 30, 80});
+  CHECK(times("actimeo=9") == Times{9, 9, 9, 9});
+  CHECK(times("noac") == Times{0, 0, 0, 0});
+  CHECK(times("acregmax=86400") == Times{3, 86400, 30, 60});
+  CHECK(is_refused("acregmax=86401"));
+  CHECK(is_refused("actimeo=1s"));
+}
+
+TEST_CASE("mount options: those that stand for others, and those that take a part of them") {
+  for (const char* soft : {"soft", "softerr"}) {
+    CHECK_FALSE(set_to(soft).hard);
+    CHECK(set_to(std::string(soft) + ",hard").hard);
+  }
+  CHECK(set_to("v2").target.options.version == 2U);
+  CHECK(set_to("nfsvers=4.1").target.options.minor_version == 1);
+  CHECK(is_refused("minorversion=3"));
+  for (const char* known : {"mountvers=1", "mountvers=3", "proto=rdma6"}) CHECK_FALSE(is_refused(known));
+  CHECK(is_refused("mountvers=2"));
+  CHECK(set_to("retrans=100").retrans == 100);
+  CHECK(is_refused("retrans=101"));
+  CHECK(set_to("sync").cache.sync);
+  CHECK_FALSE(set_to("sync,async").cache.sync);
+  CHECK(set_to("nocto,cto").cache.close_to_open);
+  CHECK(set_to("lookupcache=none,lookupcache=all").cache.names);
+  CHECK(set_to("lookupcache=positive").cache.names);
+  CHECK_FALSE(set_to("lookupcache=positive").cache.negative_names);
+  CHECK_FALSE(set_to("lookupcache=none").cache.negative_names);
+  CHECK(set_to("local_lock=posix").local_posix);
+  CHECK_FALSE(set_to("local_lock=posix").local_flock);
+  CHECK_FALSE(set_to("nolock,local_lock=none").local_flock);
+  CHECK(set_to("clientid=" + std::string(200, 'x')).client_id.size() == 200);
+  CHECK(is_refused("clientid=" + std::string(201, 'x')));
+  CHECK(is_refused("clientid="));
+  CHECK(set_to(",,soft,").words == std::vector<std::string>{"soft"});
+}
+
+TEST_CASE(
+    "mount options: the kernel does not gather writes that are to be on the disk when they are answered") {
+  const auto given = [](const std::string& list) {
+    return parse_command_line("nfsrdma-fuse", {"h:/p", "/m", "-o", list}, false);
+  };
+  CHECK(given("writeback_cache")->cache.kernel_gathers);
+  CHECK_FALSE(given("writeback_cache,sync"));
+  CHECK_FALSE(given("noac,writeback_cache"));
+  CHECK(given("writeback_cache,sync,async"));
+  CHECK(given("rsize=64K,wsize=32K")->cache.rsize == 64U << 10);
+  CHECK(given("rsize=64K,wsize=32K")->cache.wsize == 32U << 10);
+}
+
 TEST_CASE("fuse: a mount is found in mountinfo") {
   const std::string info =
       "21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
@@ -199,6 +274,24 @@ TEST_CASE("F18 remount knows every option that the daemon was started with") {
   }
   CHECK_FALSE(check_unchanged(options_text(*with("keytab=/k")), {"remount", "keytab=/other"}));
   CHECK_FALSE(check_unchanged(options_text(*with("vers=2")), {"remount", "vers=4.2"}));
+}
+
+TEST_CASE("F18 remount leaves of the kernel's flags what it was not asked to change") {
+  const auto flags = [](const std::string& options, const std::string& super,
+                        const std::vector<std::string>& words) {
+    const auto found =
+        remount_flags("42 41 0:52 / /m " + options + " - fuse.nfsrdma h:/p " + super + "\n", "/m", words);
+    REQUIRE(found);
+    return *found;
+  };
+  CHECK(flags("ro,nosuid", "rw", {}) == (MS_RDONLY | MS_NOSUID));
+  CHECK(flags("rw", "ro,user_id=0", {}) == MS_RDONLY);
+  CHECK(flags("rw", "rw,dirsync", {}) == MS_DIRSYNC);
+  CHECK(flags("rw,nodev,noexec,nodiratime", "rw", {}) == (MS_NODEV | MS_NOEXEC | MS_NODIRATIME));
+  CHECK(flags("rw,nodev,noexec,nodiratime", "rw", {"dev", "exec", "diratime"}) == 0UL);
+  CHECK(flags("rw,noatime", "rw", {"atime"}) == 0UL);
+  CHECK(flags("rw,noatime", "rw", {"strictatime"}) == MS_STRICTATIME);
+  CHECK(flags("rw,relatime", "rw", {"noatime"}) == MS_NOATIME);
 }
 
 TEST_CASE("F18 bg, fg, retry and the options of fstab and mount are what nfs(5) says") {
