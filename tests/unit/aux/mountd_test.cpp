@@ -1,4 +1,5 @@
-// The programs beside NFS: rpcbind and MOUNT, by libtirpc, against programs on this machine.
+// The mount service: which directory is mounted for a path, by which flavour, and what refusals mean. By libtirpc, against
+// programs on this machine.
 #include "aux/mountd.h"
 
 #include <doctest/doctest.h>
@@ -6,7 +7,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "aux/rpcbind.h"
 #include "support/nfs_fixture.h"
@@ -57,85 +65,80 @@ std::uint32_t length(const Result<engine::Root>& root) {
   return root ? root->handle.length : 0;
 }
 
-}  // namespace
+/// A choice that takes the last of what is offered, and says what was.
+class LastOffered final : public security::Flavor {
+ public:
+  std::vector<std::vector<Security>> offers;
 
-TEST_CASE("rpcbind: ports in universal addresses") {
-  CHECK(port_in("10.77.0.2.78.81") == 20049);
-  CHECK(port_in("0.0.0.0.0.111") == 111);
-  CHECK(port_in("::.8.1") == 2049);
-  for (const char* none :
-       {"", "1.2", ".1.2", "10.77.0.2.256.1", "10.77.0.2.0.0", "10.77.0.2.78.", "10.77.0.2.x.81"})
-    CHECK_FALSE(port_in(none));
-}
+  [[nodiscard]] security::Voucher vouch(const security::Caller& /*caller*/) override {
+    return {credential_, nullptr};
+  }
+  [[nodiscard]] std::string_view name_of(security::Mark mark) const override {
+    return security_name(mark == 0 ? Security::sys : static_cast<Security>(mark - 1));
+  }
+  async::Task<Result<security::Mark>> choose(std::vector<Security> offered, security::Caller /*caller*/,
+                                             async::TimePoint /*deadline*/) override {
+    offers.push_back(offered);
+    if (offered.empty()) co_return security::not_offered(offered);
+    if (offered.back() == Security::sys) co_return security::Mark{0};
+    co_return static_cast<security::Mark>(static_cast<unsigned>(offered.back()) + 1);
+  }
 
-TEST_CASE("T33 rpcbind: NFS over RDMA is found under its netid, by version 4, or by version 3") {
+ private:
+  const rpc::Credential credential_ = rpc::Credential::none();
+};
+
+/// A mount service with one export, /srv, and what it says of that.
+struct OneMount {
+  std::vector<std::uint32_t> flavors;
+  std::uint32_t handle_length = 5;
+  mountstat3 status = MNT3_OK;
   RpcPrograms programs;
   async::Loop loop;
-  const auto all = [](const xdr::Void&) {
-    rpcblist out;
-    out.list.value = {{100003, 3, {"tcp"}, {"0.0.0.0.8.1"}, {"superuser"}},
-                      {100003, 4, {"rdma"}, {"0.0.0.0.78.82"}, {"superuser"}},
-                      {100003, 3, {"rdma6"}, {"::.78.83"}, {"superuser"}},
-                      {100003, 3, {"rdma"}, {"0.0.0.0.78.81"}, {"superuser"}}};
+  std::shared_ptr<LastOffered> flavor = std::make_shared<LastOffered>();
+  Mountd mountd{loop, options()};
+
+  explicit OneMount(bool lists = true) {
+    programs.serve<MNT3>([this](const dirpath& /*args*/) {
+      mountres3 res;
+      if (status != MNT3_OK) {
+        (void)res.select(status);
+        return res;
+      }
+      mountres3_ok& good = res.emplace<MNT3_OK>();
+      good.fhandle.length = handle_length;
+      good.auth_flavors.value = flavors;
+      return res;
+    });
+    if (!lists) return;
+    programs.serve<EXPORT3>([](const xdr::Void& /*args*/) {
+      exports res;
+      res.list.value.emplace_back().ex_dir.value = "/srv";
+      return res;
+    });
+  }
+  Result<engine::Root> find(std::vector<std::string> names = {"srv"}) {
+    return loop.run(mountd.find(std::move(names)));
+  }
+  [[nodiscard]] std::ptrdiff_t mounts() const {
+    return std::ranges::count(programs.calls(), std::string("100005.3.1/tcp"));
+  }
+
+ private:
+  [[nodiscard]] MountOptions options() const {
+    MountOptions out;
+    out.server = "server";
+    out.addresses = {programs.address()};
+    out.port = programs.port();
+    out.timeout = 5s;
+    out.flavor = flavor;
     return out;
-  };
-  SUBCASE("version 4") {
-    programs.serve<RPCB4_DUMP>(all);
   }
-  SUBCASE("version 3") {
-    programs.serve<RPCB3_DUMP>(all);
-  }
-  SUBCASE("version 3, where version 4 is there and has no list") {
-    programs.serve(kRpcbindProgram, 4, 0, [](xdr::ConstBytes) { return RpcPrograms::Octets(); });
-    programs.serve<RPCB3_DUMP>(all);
-  }
-  SUBCASE("over UDP") {
-    programs.serve<RPCB4_DUMP>(all);
-    programs.close_tcp();
-  }
-  const auto ask = [&](Service service) {
-    return loop.run(
-        find_port(loop, programs.address(), "server", service, loop.now() + 10s, programs.port()));
-  };
-  auto found = ask({100003, 3, Wire::rdma});
-  REQUIRE(ok(found));
-  CHECK(*found == 20049);
-  CHECK(*ask({100003, 3, Wire::tcp}) == 2049);
-  CHECK_FALSE(*ask({100003, 2, Wire::rdma}));
-}
+};
 
-TEST_CASE("rpcbind: the portmapper knows TCP and UDP, and no RDMA") {
-  RpcPrograms programs;
-  async::Loop loop;
-  programs.serve<PMAP_GETPORT>([](const mapping& args) {
-    return pmap_port{args.prog == kMountProgram && args.prot == 6 ? 635U : 0U};
-  });
-  const auto ask = [&](Service service) {
-    return loop.run(
-        find_port(loop, programs.address(), "server", service, loop.now() + 10s, programs.port()));
-  };
-  CHECK(*ask({kMountProgram, 3, Wire::tcp}) == 635);
-  CHECK_FALSE(*ask({kMountProgram, 3, Wire::udp}));
-  CHECK_FALSE(*ask({100003, 3, Wire::rdma}));
-}
+constexpr std::uint32_t kNone = 0, kSys = 1, kKrb5i = 390004, kUnknown = 390009;
 
-TEST_CASE("rpcbind: nobody there, or nobody who answers, is said, and takes its time only") {
-  RpcPrograms programs;
-  async::Loop loop;
-  const auto begun = loop.now();
-  SUBCASE("silent") {
-    programs.serve(kRpcbindProgram, 4, 4, [](xdr::ConstBytes) { return std::nullopt; });
-  }
-  SUBCASE("refused") {
-    programs.close_tcp();
-    programs.close_udp();
-  }
-  auto found = loop.run(
-      find_port(loop, programs.address(), "server", {100003, 3, Wire::rdma}, begun + 1s, programs.port()));
-  REQUIRE_FALSE(found);
-  CHECK(found.error().kind() == ErrorKind::connection);
-  CHECK(loop.now() - begun < 4s);
-}
+}  // namespace
 
 TEST_CASE("mountd: the deepest export on the way is mounted, once") {
   Server server;
@@ -227,42 +230,6 @@ TEST_CASE("mountd: over UDP where that is asked for, and with words for what wen
   CHECK(found.error().errno_value() == EPROTONOSUPPORT);
 }
 
-TEST_CASE("remote: kept connections are used again, and made anew where the server has closed them") {
-  Server server;
-  Remote remote{server.programs.address(), "server", Transport::tcp, nullptr};
-  const auto ask = [&] {
-    return server.loop.run(call<EXPORT3>(server.loop, remote, {}, xdr::Void(), server.loop.now() + 5s))
-        .has_value();
-  };
-  SUBCASE("without them each call has its own") {
-    CHECK(ask());
-    CHECK(ask());
-    CHECK(server.programs.connections() == 2);
-  }
-  SUBCASE("one after the other") {
-    remote.kept = keep_connections();
-    for (int i = 0; i < 5; ++i) CHECK(ask());
-    CHECK(server.programs.connections() == 1);
-    server.programs.hang_up();
-    CHECK(ask());
-    CHECK(ask());
-    CHECK(server.programs.connections() == 2);
-    CHECK(server.programs.calls().size() == 7);
-    server.programs.close_tcp();
-    server.programs.hang_up();
-    const auto gone =
-        server.loop.run(call<EXPORT3>(server.loop, remote, {}, xdr::Void(), server.loop.now() + 5s));
-    REQUIRE(!gone);
-    CHECK(gone.error().kind() == ErrorKind::connection);
-  }
-  SUBCASE("over UDP there are none") {
-    remote.kept = keep_connections();
-    remote.transport = Transport::udp;
-    CHECK(ask());
-    CHECK(server.programs.connections() == 0);
-  }
-}
-
 TEST_CASE("mountd: of NFSv2 it is version 1") {
   RpcPrograms programs;
   programs.serve<MNT1>([](const dirpath& args) {
@@ -312,6 +279,111 @@ TEST_CASE("mountd: an answer that is none is an error") {
   auto found = server.loop.run(mountd.find({"srv"}));
   REQUIRE_FALSE(found);
   CHECK(server.programs.calls().size() >= 2);
+}
+
+TEST_CASE(
+    "mountd: of an export's flavours those that are known here are chosen from, and the root has its mark") {
+  OneMount m;
+  m.flavors = {kUnknown, kKrb5i, kSys};
+  const auto root = m.find();
+  REQUIRE(ok(root));
+  CHECK(m.flavor->offers == std::vector<std::vector<Security>>{{Security::sys, Security::krb5i}});
+  CHECK(m.flavor->name_of(root->handle.mark) == "krb5i");
+  REQUIRE(ok(m.find()));
+  CHECK(m.mounts() == 1);
+  // One that turns out not to be done there is not chosen again.
+  m.mountd.avoid(root->handle);
+  const auto other = m.find();
+  REQUIRE(ok(other));
+  CHECK(m.mounts() == 2);
+  CHECK(m.flavor->offers.back() == std::vector<Security>{Security::sys});
+  CHECK(other->handle.mark == 0);
+  m.mountd.avoid(other->handle);
+  const auto none = m.find();
+  REQUIRE_FALSE(none);
+  CHECK(none.error().errno_value() == EPERM);
+}
+
+TEST_CASE("mountd: where a server does not tell flavours the usual one is used, while it is of any use") {
+  OneMount m;
+  SUBCASE("none at all") {}
+  SUBCASE("AUTH_NONE among others") {
+    m.flavors = {kKrb5i, kNone};
+  }
+  const auto root = m.find();
+  REQUIRE(ok(root));
+  CHECK(root->handle.mark == 0);
+  CHECK(m.flavor->offers.empty());
+  // Else whoever tries all that there are would never come to an end.
+  m.mountd.avoid(root->handle);
+  const auto none = m.find();
+  REQUIRE_FALSE(none);
+  CHECK(none.error().errno_value() == EPERM);
+  CHECK(m.mounts() == 2);
+}
+
+TEST_CASE("mountd: a handle of no octets is no directory above the exports") {
+  OneMount m;
+  m.handle_length = 0;
+  const auto root = m.find();
+  REQUIRE_FALSE(root);
+  CHECK(root.error().kind() == ErrorKind::protocol);
+  m.handle_length = 64;
+  const auto longest = m.find();
+  REQUIRE(ok(longest));
+  CHECK(longest->handle.length == 64);
+}
+
+TEST_CASE("mountd: of a root that has gone the list of exports and the handle are asked for again") {
+  OneMount m;
+  const auto root = m.find();
+  REQUIRE(ok(root));
+  m.mountd.forget(root->handle);
+  m.handle_length = 6;
+  const auto again = m.find();
+  REQUIRE(ok(again));
+  CHECK(again->handle.length == 6);
+  CHECK(m.programs.calls() ==
+        std::vector<std::string>{"100005.3.5/tcp", "100005.3.1/tcp", "100005.3.5/tcp", "100005.3.1/tcp"});
+}
+
+TEST_CASE("mountd: what its refusals mean") {
+  OneMount m;
+  const std::vector<std::pair<mountstat3, int>> all{{MNT3ERR_PERM, EACCES},
+                                                    {MNT3ERR_NOENT, ENOENT},
+                                                    {MNT3ERR_IO, EIO},
+                                                    {MNT3ERR_ACCES, EACCES},
+                                                    {MNT3ERR_NOTDIR, ENOTDIR},
+                                                    {MNT3ERR_INVAL, EINVAL},
+                                                    {MNT3ERR_NAMETOOLONG, ENAMETOOLONG},
+                                                    {MNT3ERR_NOTSUPP, EOPNOTSUPP},
+                                                    {MNT3ERR_SERVERFAULT, EIO}};
+  for (const auto& one : all) {
+    CAPTURE(static_cast<unsigned>(one.first));
+    m.status = one.first;
+    const auto root = m.find();
+    REQUIRE_FALSE(root);
+    CHECK(root.error().errno_value() == one.second);
+    CHECK(root.error().status() == static_cast<unsigned>(one.first));
+  }
+}
+
+TEST_CASE("mountd: a shorter path is tried where that may help, and only there") {
+  OneMount m(false);
+  std::ptrdiff_t tries = 1;
+  SUBCASE("what leads there is no directory") {
+    m.status = MNT3ERR_NOTDIR;
+    tries = 3;
+  }
+  SUBCASE("it is not exported") {
+    m.status = MNT3ERR_ACCES;
+    tries = 3;
+  }
+  SUBCASE("its storage fails") {
+    m.status = MNT3ERR_IO;
+  }
+  CHECK_FALSE(m.find({"srv", "a"}).has_value());
+  CHECK(m.mounts() == tries);
 }
 
 }  // namespace nfsrdma::aux

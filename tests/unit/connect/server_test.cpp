@@ -1,28 +1,25 @@
-// From a name to addresses, and from options to the versions that are tried.
+// From options to a root: which versions, addresses and ports are tried, and which mount service is asked how.
 #include "connect/server.h"
 
 #include <doctest/doctest.h>
 #include <netinet/in.h>
-#include <pthread.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
-#include "async/wakeup.h"
 #include "aux/local_address.h"
+#include "aux/mountd.h"
 #include "aux/rpcbind.h"
 #include "connect/flavors.h"
 #include "connect/protocol.h"
@@ -30,7 +27,12 @@
 #include "fabric/address.h"
 #include "fabric/carrier.h"
 #include "fabric/verbs/library.h"
+#include "rpc/message.h"
+#include "security/choice.h"
 #include "security/sys.h"
+#include "sim/fabric/network.h"
+#include "support/engine_fixture.h"
+#include "support/fixed_roots.h"
 #include "support/loopback.h"
 #include "support/nfs_fixture.h"
 #include "support/nfs_responder.h"
@@ -44,91 +46,93 @@ namespace nfsrdma::connect {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::ok;
 
 constexpr std::uint16_t kPort = 20049;
 
-async::TimePoint soon() {
-  return async::Clock::now() + 30s;
-}
+constexpr std::uint32_t kOffersSys = 1, kOffersKrb5i = 390004;  // as MNT says them (RFC 2623 2.3.1)
 
-/// Lets this thread take a signal again and again, for as long as one lives.
-class SignalStorm {
- public:
-  SignalStorm() {
-    struct sigaction taken{};
-    taken.sa_handler = [](int) {};
-    REQUIRE(::sigaction(SIGUSR2, &taken, &before_) == 0);
-    thread_ = std::thread([this, whom = ::pthread_self()] {
-      while (!ends_) {
-        ::pthread_kill(whom, SIGUSR2);
-        std::this_thread::sleep_for(20us);
-      }
+/// A client that names no version, of a server on a simulated machine, which serves all of them.
+struct AnyVersion {
+  sim::Simulation world{1};
+  sim::Network network{world};
+  testing::NfsServer server{network, world.add_host("server")};
+  testing::ClientLoop place{server, "client"};
+  std::unique_ptr<Server> client;
+
+  ~AnyVersion() {
+    client->shut_down();
+    place.loop().drop_tasks();
+    client.reset();
+    CHECK(server.problems() == "");
+  }
+  Status connect() {
+    async::Loop& loop = place.loop();
+    Target target = server.target("sec=sys");
+    target.options.port_fixed = true;  // simulated machines have no rpcbind
+    Surroundings around;
+    around.host = "client";
+    around.process = "1";
+    around.dial = network.dialer(*place.host());
+    around.roots = std::make_shared<testing::FixedRoots>();
+    around.locks = std::make_shared<testing::NoLocks>();
+    const std::vector addresses{sim::Network::address(*server.host(), server.port())};
+    client = std::make_unique<Server>(loop, target, addresses, Server::NoticeSink(), std::nullopt, around);
+    return loop.run(client->connect(loop.now() + 30s));
+  }
+};
+
+/// A server of NFS on this machine with a mount service beside it, and a client that has to ask that for its root.
+struct WithMountService {
+  std::vector<std::uint32_t> offered{kOffersSys};  ///< flavours of the export
+  testing::NfsServer server;
+  testing::RpcPrograms programs;
+  async::Loop loop;
+  Surroundings around = Surroundings::system();
+  Target target;
+  rpc::Address address;
+  std::unique_ptr<Server> client;
+  bool connected = false;
+
+  explicit WithMountService(const std::string& options) : target(server.target(options)) {
+    target.path = "/srv";
+    target.options.port_fixed = true;  // the server is where the test says, and rpcbind is not asked
+    target.options.mount_port = programs.port();
+    address.storage = testing::loopback(server.port());
+    address.length = sizeof(sockaddr_in);
+    around.locks = std::make_shared<testing::NoLocks>();
+    const engine::FileHandle root = testing::handle_of(1);
+    programs.serve<aux::MNT3>([this, root](const aux::dirpath&) {
+      aux::mountres3 res;
+      auto& mounted = res.emplace<aux::MNT3_OK>();
+      mounted.fhandle.length = root.length;
+      std::ranges::copy_n(root.bytes.begin(), root.length, mounted.fhandle.bytes.begin());
+      mounted.auth_flavors.value = offered;
+      return res;
     });
+    programs.serve<aux::UMNT3>([](const aux::dirpath&) { return xdr::Void(); });
   }
-  ~SignalStorm() {
-    ends_ = true;
-    thread_.join();
-    (void)std::signal(SIGUSR2, SIG_IGN);  // what is still pending goes with that
-    ::sigaction(SIGUSR2, &before_, nullptr);
+  ~WithMountService() {
+    if (connected) CHECK(ok(loop.run(client->close(loop.now() + 30s))));
+    client->shut_down();
+    loop.drop_tasks();
+    client.reset();
+    CHECK(server.problems() == "");
   }
-  SignalStorm(const SignalStorm&) = delete;
-  SignalStorm& operator=(const SignalStorm&) = delete;
-
- private:
-  struct sigaction before_{};
-  std::atomic<bool> ends_ = false;
-  std::thread thread_;
+  Status connect() {
+    client = std::make_unique<Server>(loop, target, std::vector{address}, Server::NoticeSink(), std::nullopt,
+                                      around);
+    Status done = loop.run(client->connect(loop.now() + 30s));
+    connected = done.has_value();
+    return done;
+  }
+  /// How often it came: "100005.3.1/tcp".
+  [[nodiscard]] std::ptrdiff_t count(const std::string& call) const {
+    return std::ranges::count(programs.calls(), call);
+  }
 };
 
 }  // namespace
-
-// ---- Names ----
-
-TEST_CASE("resolve: addresses in numbers, of both families, with the port") {
-  for (const char* text : {"127.0.0.1", "::1"}) {  // "::1" also where the machine has no IPv6 address
-    CAPTURE(text);
-    auto found = resolve(text, kPort, soon(), -1);
-    REQUIRE(found);
-    REQUIRE(found->size() == 1);
-    const rpc::Address& address = found->front();
-    const bool six = std::strchr(text, ':') != nullptr;
-    CHECK(address.storage.ss_family == (six ? AF_INET6 : AF_INET));
-    CHECK(address.length == (six ? sizeof(sockaddr_in6) : sizeof(sockaddr_in)));
-    CHECK(fabric::port_of(address.storage) == kPort);
-    CHECK(fabric::host_text(address.storage) == text);
-  }
-}
-
-TEST_CASE("resolve: a signal that the program takes meanwhile ends nothing") {
-  const SignalStorm storm;
-  std::optional<Error> failed;
-  for (int i = 0; i < 300 && !failed; ++i) {
-    auto found = resolve("127.0.0.1", kPort, soon(), -1);
-    if (!found) failed = found.error();
-  }
-  const std::string text = failed ? failed->text() : "";
-  CHECK(text.empty());
-}
-
-TEST_CASE("resolve: an interrupt ends it, and is told from a name service that does not answer") {
-  const async::Wakeup interrupt;
-  interrupt.set();
-  const SignalStorm storm;
-  int ended = 0;
-  for (int i = 0; i < 100; ++i) {
-    const auto found = resolve("127.0.0.1", kPort, soon(), interrupt.descriptor());
-    if (found) continue;  // it was faster
-    ++ended;
-    REQUIRE(found.error().kind() == ErrorKind::cancelled);
-    REQUIRE(found.error().errno_value() == EINTR);
-  }
-  CHECK(ended > 0);
-}
-
-TEST_CASE("resolve: however far away the deadline is") {
-  CHECK(resolve("127.0.0.1", kPort, async::TimePoint::max(), -1));
-  CHECK(resolve("127.0.0.1", kPort, async::Clock::now() + std::chrono::hours(24 * 50), -1));
-}
 
 // ---- Versions ----
 
@@ -159,6 +163,35 @@ TEST_CASE("connect: a version that there is not is the caller's mistake, and nob
     CHECK(done.error().kind() == ErrorKind::usage);
     CHECK(done.error().errno_value() == EINVAL);
     CHECK_FALSE(asked);
+  }
+}
+
+TEST_CASE(
+    "connect: an older version is tried where the server does not speak the newer one, and only there") {
+  SUBCASE("the server speaks version 3") {
+    AnyVersion m;
+    m.server.on_server([](testing::Responder& responder) { responder.highest_version = 3; });
+    REQUIRE(ok(m.connect()));
+    CHECK(m.client->info().version == "3");
+  }
+  SUBCASE("it speaks all of them") {
+    AnyVersion m;
+    REQUIRE(ok(m.connect()));
+    CHECK(m.client->info().version == "4.2");
+  }
+  SUBCASE("it refuses this client") {
+    for (const nfs4::nfs_opnum4 op : {nfs4::OP_EXCHANGE_ID, nfs4::OP_CREATE_SESSION}) {
+      CAPTURE(static_cast<unsigned>(op));
+      AnyVersion m;
+      m.server.answer(op, nfs4::NFS4ERR_ACCESS, 1000);
+      const Status done = m.connect();
+      REQUIRE_FALSE(done);
+      CHECK(done.error().kind() == ErrorKind::server);
+      CHECK(done.error().status() == nfs4::NFS4ERR_ACCESS);
+      // Nothing came behind the refusal, in whichever version.
+      REQUIRE_FALSE(m.server.calls().empty());
+      CHECK(m.server.calls().back().has(op));
+    }
   }
 }
 
@@ -463,7 +496,7 @@ struct Registry {
     Target target{fabric::host_text(rpcbind.address().storage), "/", {}};
     REQUIRE(target.options.set_all("sec=sys"));
     if (!options.empty()) REQUIRE(target.options.set_all(options));
-    const auto addresses = resolve(target.host, target.options.port, soon(), -1);
+    const auto addresses = resolve(target.host, target.options.port, async::Clock::now() + 30s, -1);
     REQUIRE(addresses);
     std::vector<std::uint16_t> out;
     Surroundings around = Surroundings::system();
@@ -626,53 +659,77 @@ TEST_CASE("connect: version 3 leaves nothing with the server's mount service whe
   loop.drop_tasks();
 }
 
-// ---- What the options mean ----
+// ---- The mount service ----
 
-TEST_CASE("connect: uid= and gid= are for sec=sys alone") {
-  for (const bool named : {false, true}) {
-    CAPTURE(named);
-    testing::VirtualWorld world;
-    async::Loop loop(world);
-    Target target;
-    target.host = "server";
-    target.options.uid = 7;
-    target.options.version = 5;  // which is looked at later
-    if (named) target.options.security = {Security::krb5, Security::sys};
-    Surroundings around;
-    around.flavor = std::make_shared<security::Sys>("machine", security::Identity{});
-    Server server(loop, target, {}, {}, std::nullopt, around);
-    const Status done = loop.run(server.connect(loop.now() + 1s));
+TEST_CASE("connect: where version 2 is what the server speaks its root is asked of version 1 of MOUNT") {
+  WithMountService m("sec=sys");  // vers= is not given
+  m.server.on_server([](testing::Responder& responder) { responder.highest_version = 2; });
+  m.programs.serve<aux::MNT1>([root = testing::handle_of(1)](const aux::dirpath&) {
+    aux::fhstatus res;
+    std::ranges::copy_n(root.bytes.begin(), root.length, res.emplace<aux::MNT3_OK>().begin());
+    return res;
+  });
+  m.programs.serve<aux::UMNT1>([](const aux::dirpath&) { return xdr::Void(); });
+  REQUIRE(ok(m.connect()));
+  CHECK(m.client->info().version == "2");
+  CHECK(m.count("100005.1.1/tcp") == 1);
+  CHECK(m.count("100005.3.1/tcp") == 0);
+}
+
+TEST_CASE("connect: the root is asked of the machine that mounthost= names") {
+  WithMountService m("vers=3,sec=sys");
+  // The server is at an address where there is no mount service.
+  const auto elsewhere = aux::address_in("127.0.0.2");
+  REQUIRE(elsewhere);
+  m.address = aux::with_port(*elsewhere, m.server.port());
+  m.around.dial = [dial = m.around.dial, port = m.server.port()](async::Loop& there, fabric::DialOptions how,
+                                                                 fabric::Handler& handler) {
+    CHECK(fabric::host_text(how.address) == "127.0.0.2");
+    how.address = testing::loopback(port);
+    return dial(there, std::move(how), handler);
+  };
+  m.target.options.mount_host = "127.0.0.1";
+  REQUIRE(ok(m.connect()));
+  CHECK(m.count("100005.3.1/tcp") == 1);
+}
+
+TEST_CASE("connect: a flavour that an export offers and the server cannot do is left for the next one") {
+  WithMountService m("vers=3");
+  m.offered = {kOffersKrb5i, kOffersSys};
+  // Numbers in either case, since this is about the choice.
+  const auto numbers = [](Security) {
+    return std::make_shared<security::Sys>("machine", security::Identity{});
+  };
+  m.around.flavor = std::make_shared<security::Choice>(m.loop, std::vector{Security::krb5i, Security::sys},
+                                                       Security::sys, numbers);
+  SUBCASE("it can do the first") {
+    REQUIRE(ok(m.connect()));
+    CHECK(m.client->info().security == "krb5i");
+    CHECK(m.count("100005.3.1/tcp") == 1);
+  }
+  SUBCASE("it cannot") {
+    m.server.garbage_args(nfs4::OP_GETATTR);  // FSINFO, the first call that needs a flavour
+    REQUIRE(ok(m.connect()));
+    CHECK(m.client->info().security == "sys");
+    CHECK(m.count("100005.3.1/tcp") == 2);
+  }
+  SUBCASE("it can do none of them") {
+    for (int i = 0; i < 2; ++i) m.server.garbage_args(nfs4::OP_GETATTR);
+    const Status done = m.connect();
     REQUIRE_FALSE(done);
-    CHECK((done.error().message().find("uid=") != std::string::npos) == named);
+    CHECK(done.error().status() == rpc::kGarbageArgs);
+  }
+  SUBCASE("there is nothing to choose from") {
+    m.around.flavor = numbers(Security::sys);
+    m.server.garbage_args(nfs4::OP_GETATTR);
+    const Status done = m.connect();
+    REQUIRE_FALSE(done);
+    CHECK(done.error().status() == rpc::kGarbageArgs);
+    CHECK(m.count("100005.3.1/tcp") == 1);
   }
 }
 
-TEST_CASE("connect: what the options let be used, the strongest first, and numbers only with AUTH_SYS") {
-  Options options;
-  CHECK(permitted(options) == std::vector{Security::krb5p, Security::krb5i, Security::krb5, Security::sys});
-  options.gid = 0;
-  CHECK(permitted(options) == std::vector{Security::sys});
-  options.security = {Security::krb5i, Security::sys};
-  CHECK(permitted(options) == options.security);
-}
-
-TEST_CASE("connect: somebody else's identity does not come with this process's groups") {
-  Options options;
-  const security::Identity own = own_identity(options);
-  CHECK(own.uid == ::geteuid());
-  CHECK(own.gid == ::getegid());
-  CHECK(own.groups.size() == static_cast<std::size_t>(::getgroups(0, nullptr)));
-  options.uid = 4711;
-  const security::Identity other = own_identity(options);
-  CHECK(other.uid == 4711);
-  CHECK(other.gid == own.gid);
-  CHECK(other.groups.empty());
-  options.uid.reset();
-  options.gid = 4712;
-  CHECK(own_identity(options).uid == own.uid);
-  CHECK(own_identity(options).gid == 4712);
-  CHECK(own_identity(options).groups.empty());
-}
+// ---- What the options mean ----
 
 TEST_CASE("connect: as many calls as credits, but over a device no more than memory can be locked for") {
   Options options;

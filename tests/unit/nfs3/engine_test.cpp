@@ -2,11 +2,19 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <chrono>
+#include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
+#include "rpc/message.h"
+#include "support/nfs_responder.h"
 #include "support/v3_fixture.h"
 
 namespace nfsrdma::nfs3 {
@@ -151,6 +159,24 @@ TEST_CASE("F10 nfs3: a file without a name is not opened, though the server stil
   CHECK(s.error(s.engine->open(s.who, file, "f", Access::read, std::nullopt)) == 0);
 }
 
+TEST_CASE("F10 nfs3: a file that was handed over is opened where its directory may not be looked into") {
+  Scene3 s;
+  s.server.add_file("/f", "text");
+  const auto file = s.get(s.engine->find(s.who, Spot(std::nullopt, {"f"}))).handle;
+  engine::Place place{s.root, "f"};
+  s.server.answer(nfs4::OP_LOOKUP, nfs4::NFS4ERR_ACCESS);
+  s.server.clear_calls();
+  CHECK(s.error(s.engine->open(s.who, file, "f", engine::Access::read, place)) == 0);
+  CHECK(s.asked() == "LOOKUP ACCESS");
+  s.server.answer(nfs4::OP_LOOKUP, nfs4::NFS4ERR_IO);
+  CHECK(s.error(s.engine->open(s.who, file, "f", engine::Access::read, place)) == EIO);
+  // What has just been looked up is not looked up again.
+  s.server.clear_calls();
+  place.fresh = true;
+  CHECK(s.error(s.engine->open(s.who, file, "f", engine::Access::read, place)) == 0);
+  CHECK(s.asked() == "ACCESS");
+}
+
 TEST_CASE(
     "F24 nfs3: an exclusive create is known again by its verifier, and mode and times are set behind it") {
   Scene3 s;
@@ -262,6 +288,40 @@ TEST_CASE("nfs3: sizes that the server tells are kept, and its largest file") {
   CHECK(s.error(file.file->write(std::as_bytes(std::span(more)), {}, 20000, Stability::unstable, nullptr)) ==
         EFBIG);
   CHECK(s.error(s.engine->set_attributes(s.who, file.object.handle, size_of(20001), file.file)) == EFBIG);
+}
+
+TEST_CASE("nfs3: a server that gives neither data nor the end of the file ends a read with an error") {
+  Scene3 s;
+  s.server.add_file("/f", "text");
+  const auto file = s.open("f");
+  s.server.set_short_reads(0);
+  std::array<std::byte, 4> memory{};
+  CHECK(s.error(file.file->read(memory, 0)) == EIO);
+  // Where the file ends nothing is an answer.
+  CHECK(s.get(file.file->read(memory, 4)) == 0);
+}
+
+TEST_CASE("nfs3: a READ that says another count than it brings bytes is refused") {
+  Scene3 s;
+  s.server.add_file("/f", "text");
+  const auto file = s.open("f");
+  // Behind the RPC header, the status, and attributes that are there (RFC 1813 3.3.6).
+  constexpr std::size_t kCountAt = rpc::kReplyHeaderSize + 4 + 4 + 84;
+  for (const std::uint32_t told : {3U, 5U}) {
+    CAPTURE(told);
+    s.server.on_server([told](Responder& responder) {
+      responder.on_reply = [told](const SeenCall& call, Octets& reply) {
+        if (!call.has(nfs4::OP_READ)) return;
+        CHECK(xdr::load_u32(&reply.at(kCountAt)) == 4);
+        xdr::store_u32(&reply.at(kCountAt), told);
+      };
+    });
+    std::array<std::byte, 8> memory{};
+    const auto read = s.run(file.file->read(memory, 0));
+    REQUIRE_FALSE(read);
+    CHECK(read.error().kind() == ErrorKind::protocol);
+    CHECK(read.error().errno_value() == EPROTO);
+  }
 }
 
 TEST_CASE(
@@ -512,6 +572,45 @@ TEST_CASE("nfs3: a call that the server may have executed ends with an error tha
   s.server.release();
 }
 
+TEST_CASE(
+    "S10 nfs3: what is there behind a lost call is one's own only where it is as one would have made it") {
+  Scene3 s;
+  s.habits([](Habits& habits) { habits.recent_calls = 0; });
+  s.server.add_file("/f", "text");
+  s.server.add_symlink("/l", "somewhere");
+  s.server.add_directory("/d");
+  s.server.on_server([](Responder& responder) { responder.state.find("/d")->mode = 0755; });
+  // Nothing is known of the directory from before, and the call is lost on its way: somebody else has made these.
+  SUBCASE("a directory where there is a file") {
+    s.server.drop_before(nfs4::OP_CREATE);
+    CHECK(s.error(s.engine->make_directory(s.who, s.root, "f", 0644)) == EEXIST);
+  }
+  SUBCASE("a directory with other permissions") {
+    s.server.drop_before(nfs4::OP_CREATE);
+    CHECK(s.error(s.engine->make_directory(s.who, s.root, "d", 0700)) == EEXIST);
+  }
+  SUBCASE("a symbolic link to somewhere else") {
+    s.server.drop_before(nfs4::OP_CREATE);
+    CHECK(s.error(s.engine->make_symlink(s.who, s.root, "l", "elsewhere")) == EEXIST);
+  }
+  SUBCASE("a symbolic link to the same place") {
+    s.server.drop_before(nfs4::OP_CREATE);
+    CHECK(s.error(s.engine->make_symlink(s.who, s.root, "l", "somewhere")) == 0);
+  }
+  SUBCASE("a hard link to something else") {
+    const auto file = s.get(s.engine->find(s.who, Spot(std::nullopt, {"f"}))).handle;
+    s.server.drop_before(nfs4::OP_LINK);
+    CHECK(s.error(s.engine->link(s.who, file, s.root, "l")) == EEXIST);
+  }
+  SUBCASE("a new name, which is not there, and may have been removed since") {
+    s.server.drop_before(nfs4::OP_RENAME);
+    const auto renamed = s.run(s.engine->rename(s.who, s.root, "none", s.root, "new"));
+    REQUIRE_FALSE(renamed);
+    CHECK(renamed.error().kind() == ErrorKind::unknown_outcome);
+  }
+  CHECK(s.server.content("/f") == "text");
+}
+
 TEST_CASE("nfs3: what comes without attributes is asked for where it is needed") {
   Scene3 s;
   s.server.add_file("/f", "text");
@@ -538,6 +637,22 @@ TEST_CASE("nfs3: W_OK wants MODIFY and EXTEND of a file, and DELETE as well of a
     CHECK((of_file == W_OK) == ((granted & kFile) == kFile));
     CHECK((of_directory == W_OK) == ((granted & kDirectory) == kDirectory));
   }
+}
+
+TEST_CASE("F11 nfs3: whoever has a file open may cut it as the one who opened it, and do no more as him") {
+  Scene3 s;
+  const auto opener = user(10, 10), other = user(11, 11);
+  s.server.on_server([](Responder& responder) { responder.state.find("/")->mode = 0777; });
+  constexpr engine::Engine::Creation kMade{.mode = 0666, .exclusive = false, .truncate = false};
+  const auto file = s.get(s.engine->open_at(opener, s.root, "f", engine::Access::both, kMade));
+  SetAttributes cut;
+  cut.size = 0;
+  (void)s.error(s.engine->set_attributes(other, file.object.handle, cut, file.file));
+  CHECK(is_of(s.server.credential(), opener));
+  (void)s.error(s.engine->set_attributes(other, file.object.handle, mode(0600), file.file));
+  CHECK(is_of(s.server.credential(), other));
+  (void)s.error(s.engine->set_attributes(other, file.object.handle, cut, nullptr));
+  CHECK(is_of(s.server.credential(), other));
 }
 
 TEST_CASE("nfs3: access, space, times, and what NFSv3 has not") {

@@ -1,16 +1,18 @@
-// Locks on NFSv3 files, against a lock service on the simulated loop, and its wire against one on this machine.
+// Locks on NFSv3 files, against a lock service on the simulated loop.
 #include "nfs3/locks.h"
 
 #include <doctest/doctest.h>
 
-#include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
-#include "aux/lockd.h"
-#include "rpc/message.h"
 #include "support/model_locks.h"
-#include "support/rpc_program.h"
 #include "support/v3_fixture.h"
+#include "support/virtual_world.h"
 
 namespace nfsrdma::nfs3 {
 namespace {
@@ -51,10 +53,6 @@ struct LockScene {
   }
 };
 
-async::Task<void> pause(async::Loop& loop) {
-  co_await loop.sleep_for(10ms);
-}
-
 struct Waiting {
   std::shared_ptr<locking::LockWait> wait;
   std::shared_ptr<std::optional<Status>> done = std::make_shared<std::optional<Status>>();
@@ -70,6 +68,36 @@ Waiting wait_for(LockScene& scene, const engine::Opened& by, const LockRequest& 
   scene.s.loop.end_turn();
   return out;
 }
+
+/// A lock service that for a while has no locks to give again: what it needs is not up yet.
+class LateLocks final : public engine::LockManager {
+ public:
+  LateLocks(async::Loop& loop, LockTable& table) : near_(loop, table, 1) {}
+
+  bool has_none = false;
+
+  async::Task<Result<std::optional<LockHolder>>> test(Question question, async::TimePoint until) override {
+    return near_.test(std::move(question), until);
+  }
+  async::Task<Result<Verdict>> lock(Question question, async::TimePoint until) override {
+    if (!has_none) co_return co_await near_.lock(std::move(question), until);
+    co_return Error(ErrorKind::server, ENOLCK, "NLM_LOCK", "model", "it can give no lock");
+  }
+  async::Task<Status> cancel(Question question, async::TimePoint until) override {
+    return near_.cancel(std::move(question), until);
+  }
+  async::Task<Result<Verdict>> unlock(Question question, async::TimePoint until) override {
+    return near_.unlock(std::move(question), until);
+  }
+  void forget(const engine::FileHandle& file, std::uint64_t owner) override { near_.forget(file, owner); }
+  async::Task<Result<std::uint32_t>> server_state(async::TimePoint until) override {
+    return near_.server_state(until);
+  }
+  std::string how() const override { return "late"; }
+
+ private:
+  ModelLocks near_;
+};
 
 }  // namespace
 
@@ -535,402 +563,51 @@ TEST_CASE("v3 locks: a file that is not open for it, and no lock service") {
   CHECK_FALSE(without.file->knows_owner(1));
 }
 
-TEST_CASE("U5 NLM 4 over TCP: what the arguments say, and what the answers mean") {
-  RpcPrograms programs;
-  async::Loop loop;
-  std::vector<aux::nlm4_lockargs> asked;
-  aux::nlm4_stats answer = aux::NLM4_GRANTED;
-  programs.serve<aux::NLM_LOCK<4>>([&](const aux::nlm4_lockargs& args) {
-    asked.push_back(args);
-    aux::nlm_res res;
-    // A server that looks names up.
-    const bool refuses = answer == aux::NLM4_DENIED_NOLOCKS && args.alock.caller_name.value == "host";
-    res.stat = refuses ? aux::NLM4_GRANTED : answer;
-    return res;
-  });
-  programs.serve<aux::NLM_UNLOCK<4>>([&](const aux::nlm4_unlockargs&) {
-    aux::nlm_res res;
-    res.stat = answer;
-    return res;
-  });
-  programs.serve<aux::NLM_TEST<4>>([&](const aux::nlm4_testargs& args) {
-    aux::nlm4_testres res;
-    auto& holder = res.stat.emplace<aux::NLM4_DENIED>();
-    holder.exclusive = true;
-    holder.svid = asked.empty() ? 1 : asked.front().alock.svid;
-    holder.l_offset = args.alock.l_offset;
-    return res;
-  });
-  programs.serve<aux::SM_STAT>([](const aux::sm_name&) { return aux::sm_stat_res{0, 17}; });
-  aux::LockdOptions options;
-  options.server = "server";
-  options.addresses = {programs.address()};
-  options.port = options.nsm_port = programs.port();
-  options.host = "host";
-  aux::Lockd lockd(loop, options);
-  LockManager::Question question;
-  question.file.length = 3;
-  question.lock = request(5, true, 10, LockRange::kToTheEnd);
-  const auto lock = [&] { return loop.run(lockd.lock(question, loop.now() + 5s)); };
-
-  auto verdict = lock();
-  REQUIRE(ok(verdict));
-  CHECK(*verdict == LockManager::Verdict::granted);
-  const auto& args = asked.front();
-  CHECK(args.alock.caller_name.value.starts_with("host-nfs-"));
-  CHECK(args.alock.fh.value.size() == 3);
-  CHECK(args.alock.svid >= 0x40000000);
-  CHECK(args.alock.l_offset == 10);
-  CHECK(args.alock.l_len == 0);
-  CHECK(args.exclusive);
-  CHECK_FALSE(args.block);
-
-  auto holder = loop.run(lockd.test(question, loop.now() + 5s));
-  REQUIRE(ok(holder));
-  REQUIRE(*holder);
-  CHECK((*holder)->ours);
-  CHECK((*holder)->owner == 5);
-  CHECK((*holder)->range == LockRange{10, LockRange::kToTheEnd});
-  CHECK(*loop.run(lockd.unlock(question, loop.now() + 5s)) == LockManager::Verdict::granted);
-  CHECK(*loop.run(lockd.server_state(loop.now() + 5s)) == 17);
-
-  answer = aux::NLM4_DENIED;
-  CHECK(*lock() == LockManager::Verdict::denied);
-  answer = aux::NLM4_DENIED_GRACE_PERIOD;
-  CHECK(*lock() == LockManager::Verdict::grace);
-  answer = aux::NLM4_STALE_FH;
-  CHECK(lock().error().errno_value() == ESTALE);
-  CHECK(*loop.run(lockd.unlock(question, loop.now() + 5s)) == LockManager::Verdict::granted);
-  answer = aux::NLM4_DENIED_NOLOCKS;
-  CHECK(loop.run(lockd.unlock(question, loop.now() + 5s)).error().errno_value() == ENOLCK);
-  CHECK(*lock() == LockManager::Verdict::granted);
-  CHECK(asked.back().alock.caller_name.value == "host");
-  CHECK(programs.calls().front() == "100021.4.2/tcp");
-}
-
-TEST_CASE_TEMPLATE("U5 NLM 1 and 3, of NFSv2: the words are narrower, and files end at 2 GiB", Version,
-                   std::integral_constant<std::uint32_t, 1>, std::integral_constant<std::uint32_t, 3>) {
-  constexpr std::uint32_t kVersion = Version::value;
-  RpcPrograms programs;
-  async::Loop loop;
-  std::vector<aux::nlm_lockargs<std::uint32_t>> asked;
-  std::vector<aux::nlm_unlockargs<std::uint32_t>> unlocked;
-  aux::nlm_cancargs<std::uint32_t> cancelled;
-  std::atomic<int> told = 0;
-  programs.serve<aux::NLM_LOCK<kVersion>>([&](const aux::nlm_lockargs<std::uint32_t>& args) {
-    asked.push_back(args);
-    aux::nlm_res res;
-    if (args.block) res.stat = aux::NLM4_BLOCKED;
-    return res;
-  });
-  programs.serve<aux::NLM_UNLOCK<kVersion>>([&](const aux::nlm_unlockargs<std::uint32_t>& args) {
-    unlocked.push_back(args);
-    return aux::nlm_res();
-  });
-  programs.serve<aux::NLM_TEST<kVersion>>([&](const aux::nlm_testargs<std::uint32_t>& args) {
-    aux::nlm_testres<std::uint32_t> res;
-    auto& holder = res.stat.emplace<aux::NLM4_DENIED>();
-    holder.svid = 1;
-    holder.l_offset = args.alock.l_offset;
-    holder.l_len = 7;
-    return res;
-  });
-  programs.serve<aux::NLM_CANCEL<kVersion>>([&](const aux::nlm_cancargs<std::uint32_t>& args) {
-    cancelled = args;
-    return aux::nlm_res();
-  });
-  programs.serve<aux::NLM_GRANTED_RES<kVersion>>([&](const aux::nlm_res&) {
-    ++told;
-    return xdr::Void();
-  });
-  aux::LockdOptions options;
-  options.server = "server";
-  options.addresses = {programs.address()};
-  options.port = programs.port();
-  options.nfs_version = 2;
-  options.nlm_version = kVersion;
-  options.listens = true;
-  options.registers = false;
-  aux::Lockd lockd(loop, options);
-  LockManager::Question question;
-  question.file.length = 32;
-  const auto locked = [&](std::uint64_t offset, std::uint64_t length) {
-    question.lock = request(5, true, offset, length);
-    auto verdict = loop.run(lockd.lock(question, loop.now() + 5s));
-    return verdict ? 0 : verdict.error().errno_value();
+TEST_CASE("v3 locks: a restarted lock service that has none to give yet is asked again, for two minutes") {
+  VirtualWorld world;
+  async::Loop loop(world);
+  LockTable table;
+  LateLocks service(loop, table);
+  FileRecords files(loop);
+  Locks locks(loop, files, &service, 5s, {[] { return std::uint64_t{0}; }, [](bool) {}});
+  LockedFile file;
+  file.handle.length = 3;
+  file.label = "f";
+  const auto pass = [&loop](std::chrono::seconds time) {
+    loop.run([](async::Loop& on, std::chrono::seconds for_so_long) -> async::Task<void> {
+      co_await on.sleep_for(for_so_long);
+    }(loop, time));
   };
-  CHECK(lockd.how() == "NLM " + std::to_string(kVersion));
-  CHECK(locked(10, 20) == 0);
-  CHECK(asked.back().alock.l_offset == 10);
-  CHECK(asked.back().alock.l_len == 20);
-  CHECK(locked(1, LockRange::kToTheEnd) == 0);
-  CHECK(asked.back().alock.l_len == 0);
-  // As far as the last octet, and beyond.
-  CHECK(locked(0x7ffffff0, 15) == 0);
-  CHECK(asked.back().alock.l_len == 15);
-  CHECK(locked(0x7ffffff0, 16) == 0);
-  CHECK(asked.back().alock.l_len == 0);
-  CHECK(locked(100, 1ULL << 40U) == 0);
-  CHECK(asked.back().alock.l_len == 0);
-  const std::size_t so_far = asked.size();
-  CHECK(locked(0x80000000, 1) == EFBIG);
-  CHECK(asked.size() == so_far);
-  CHECK(*loop.run(lockd.unlock(question, loop.now() + 5s)) == LockManager::Verdict::granted);
-  CHECK(!*loop.run(lockd.test(question, loop.now() + 5s)));
-  CHECK(unlocked.empty());
+  LockRequest wanted;
+  wanted.owner = 7;
+  wanted.write = true;
+  wanted.range = {0, 10};
+  const auto locked = loop.run(locks.set(file, wanted));
+  REQUIRE(ok(locked));
+  REQUIRE_FALSE(locked->has_value());
 
-  question.lock = request(6, true, 100, LockRange::kToTheEnd);
-  CHECK(*loop.run(lockd.unlock(question, loop.now() + 5s)) == LockManager::Verdict::granted);
-  REQUIRE(unlocked.size() == 1);
-  CHECK(unlocked[0].alock.l_offset == 100);
-  CHECK(unlocked[0].alock.l_len == 0);
-  auto holder = loop.run(lockd.test(question, loop.now() + 5s));
-  REQUIRE(ok(holder));
-  REQUIRE(*holder);
-  CHECK((*holder)->range == LockRange{100, 7});
-  CHECK_FALSE((*holder)->ours);
-
-  // The server calls by the same version.
-  int calls = 0;
-  question.when_given = [&calls] { ++calls; };
-  CHECK(*loop.run(lockd.lock(question, loop.now() + 5s)) == LockManager::Verdict::queued);
-  const aux::Remote us{lockd.address(), "us", aux::Transport::tcp};
-  aux::nlm_testargs<std::uint32_t> given;
-  given.exclusive = true;
-  given.alock = asked.back().alock;
-  auto message = loop.run(aux::call<aux::NLM_GRANTED_MSG<kVersion>>(loop, us, {}, given, loop.now() + 5s));
-  REQUIRE(ok(message));
-  CHECK(calls == 1);
-  const auto until = loop.now() + 5s;
-  while (told == 0 && loop.now() < until) loop.run(pause(loop));
-  CHECK(told == 1);
-  REQUIRE(ok(loop.run(lockd.cancel(question, loop.now() + 5s))));
-  CHECK(cancelled.alock.l_offset == 100);
-}
-
-TEST_CASE("U5 NLM 4: the server calls whoever waits") {
-  RpcPrograms programs;
-  async::Loop loop;
-  aux::nlm4_lockargs asked;
-  aux::nlm4_cancargs cancelled;
-  std::optional<aux::nlm_res> told;
-  programs.serve<aux::NLM_LOCK<4>>([&](const aux::nlm4_lockargs& args) {
-    asked = args;
-    aux::nlm_res res;
-    res.stat = args.block ? aux::NLM4_BLOCKED : aux::NLM4_DENIED;
-    return res;
-  });
-  programs.serve<aux::NLM_CANCEL<4>>([&](const aux::nlm4_cancargs& args) {
-    cancelled = args;
-    return aux::nlm_res();
-  });
-  std::atomic<bool> answered = false;
-  programs.serve<aux::NLM_GRANTED_RES<4>>([&](const aux::nlm_res& args) {
-    told = args;
-    answered = true;
-    return xdr::Void();
-  });
-  aux::LockdOptions options;
-  options.server = "server";
-  options.addresses = {programs.address()};
-  options.port = options.nsm_port = programs.port();
-  options.host = "host";
-  options.listens = true;
-  options.registers = false;
-  aux::Lockd lockd(loop, options);
-  int calls = 0;
-  LockManager::Question question;
-  question.file.length = 3;
-  question.lock = request(5, true, 10, 20);
-  CHECK(*loop.run(lockd.lock(question, loop.now() + 5s)) == LockManager::Verdict::denied);
-  CHECK_FALSE(asked.block);
-  question.when_given = [&calls] { ++calls; };
-  CHECK(*loop.run(lockd.lock(question, loop.now() + 5s)) == LockManager::Verdict::queued);
-  CHECK(asked.block);
-
-  const aux::Remote us{lockd.address(), "us", aux::Transport::tcp};
-  aux::nlm4_testargs given;
-  given.cookie.value = {std::byte{7}};
-  given.exclusive = true;
-  given.alock = asked.alock;
-  const auto grant = [&](const aux::nlm4_testargs& what) {
-    auto res = loop.run(aux::call<aux::NLM_GRANTED<4>>(loop, us, {}, what, loop.now() + 5s));
-    REQUIRE(ok(res));
-    CHECK(res->cookie.value == what.cookie.value);
-    return res->stat;
-  };
-  CHECK(grant(given) == aux::NLM4_GRANTED);
-  CHECK(calls == 1);
-  auto message = loop.run(aux::call<aux::NLM_GRANTED_MSG<4>>(loop, us, {}, given, loop.now() + 5s));
-  REQUIRE(ok(message));
-  CHECK(calls == 2);
-  const auto until = loop.now() + 5s;
-  while (!answered && loop.now() < until) loop.run(pause(loop));
-  REQUIRE(answered);
-  CHECK(told->stat == aux::NLM4_GRANTED);
-  CHECK(told->cookie.value == given.cookie.value);
-
-  // What nobody here waits for.
-  auto other = given;
-  other.alock.oh.value = {std::byte{1}};
-  CHECK(grant(other) == aux::NLM4_DENIED);
-  other = given;
-  ++other.alock.svid;
-  CHECK(grant(other) == aux::NLM4_DENIED);
-  REQUIRE(ok(loop.run(lockd.cancel(question, loop.now() + 5s))));
-  CHECK(cancelled.alock.svid == asked.alock.svid);
-  CHECK(cancelled.block);
-  CHECK(cancelled.exclusive);
-  CHECK(grant(given) == aux::NLM4_DENIED);
-  CHECK(calls == 2);
-}
-
-TEST_CASE("U5 NLM 4: two first locks at once, where the server wants a name that it can look up") {
-  std::atomic<int> refused = 0;
-  RpcPrograms programs;
-  async::Loop loop;
-  programs.serve<aux::NLM_LOCK<4>>([&](const aux::nlm4_lockargs& args) {
-    aux::nlm_res res;
-    if (args.alock.caller_name.value == "host") return res;
-    ++refused;
-    res.stat = aux::NLM4_DENIED_NOLOCKS;
-    return res;
-  });
-  aux::LockdOptions options;
-  options.server = "server";
-  options.addresses = {programs.address()};
-  options.port = options.nsm_port = programs.port();
-  options.host = "host";
-  aux::Lockd lockd(loop, options);
-  using Verdict = LockManager::Verdict;
-  std::vector<Result<Verdict>> done;
-  const auto keep_verdict = [](async::Task<Result<Verdict>> task,
-                               std::vector<Result<Verdict>>* into) -> async::Task<void> {
-    auto verdict = co_await std::move(task);
-    into->push_back(std::move(verdict));
-  };
-  LockManager::Question question;
-  question.file.length = 3;
-  for (const std::uint64_t owner : {5U, 6U}) {
-    question.lock = request(owner, true, 10 * owner, 10);
-    loop.spawn(keep_verdict(lockd.lock(question, loop.now() + 5s), &done));
+  table.restart();
+  service.has_none = true;
+  pass(60s);
+  CHECK(locks.held() == 1);
+  CHECK_FALSE(locks.lost(file.handle));
+  SUBCASE("then it has") {
+    service.has_none = false;
+    pass(15s);
+    CHECK(table.count() == 1);
+    CHECK(locks.held() == 1);
+    CHECK_FALSE(locks.lost(file.handle));
   }
-  const auto until = loop.now() + 10s;
-  while (done.size() < 2 && loop.now() < until) loop.run(pause(loop));
-  REQUIRE(done.size() == 2);
-  CHECK(refused == 2);
-  for (const auto& verdict : done) {
-    REQUIRE(ok(verdict));
-    CHECK(*verdict == Verdict::granted);
+  SUBCASE("it never has") {
+    pass(120s);
+    CHECK(locks.held() == 0);
+    const auto lost = locks.lost(file.handle);
+    REQUIRE(lost);
+    CHECK(lost->errno_value() == EIO);
+    service.has_none = false;
+    REQUIRE(ok(loop.run(locks.release(file, 7))));
+    CHECK_FALSE(locks.lost(file.handle));
   }
-  // From then on it is the host's name at once.
-  question.lock = request(7, true, 0, 10);
-  CHECK(*loop.run(lockd.lock(question, loop.now() + 5s)) == Verdict::granted);
-  CHECK(refused == 2);
-}
-
-TEST_CASE("U5 NLM 4: so many answers to a server's calls are under way at once, whoever calls") {
-  std::atomic<int> told = 0;
-  std::atomic<bool> silent = false;
-  RpcPrograms programs;
-  async::Loop loop;
-  aux::nlm4_lockargs asked;
-  programs.serve<aux::NLM_LOCK<4>>([&](const aux::nlm4_lockargs& args) {
-    asked = args;
-    aux::nlm_res res;
-    res.stat = aux::NLM4_BLOCKED;
-    return res;
-  });
-  using Res = aux::NLM_GRANTED_RES<4>;
-  programs.serve(Res::program, Res::version, Res::number,
-                 [&](xdr::ConstBytes) -> std::optional<RpcPrograms::Octets> {
-                   ++told;
-                   if (silent) return std::nullopt;
-                   return RpcPrograms::Octets();
-                 });
-  aux::LockdOptions options;
-  options.server = "server";
-  options.addresses = {programs.address()};
-  options.port = options.nsm_port = programs.port();
-  options.host = "host";
-  options.call_timeout = 5s;
-  options.listens = true;
-  options.registers = false;
-  aux::Lockd lockd(loop, options);
-  LockManager::Question question;
-  question.file.length = 3;
-  question.lock = request(5, true, 10, 20);
-  question.when_given = [] {};
-  REQUIRE(*loop.run(lockd.lock(question, loop.now() + 5s)) == LockManager::Verdict::queued);
-  const aux::Remote us{lockd.address(), "us", aux::Transport::tcp};
-  aux::nlm4_testargs given;
-  given.exclusive = true;
-  given.alock = asked.alock;
-  const auto call = [&] {
-    auto sent = loop.run(aux::call<aux::NLM_GRANTED_MSG<4>>(loop, us, {}, given, loop.now() + 5s));
-    REQUIRE(ok(sent));
-  };
-  const auto wait_for_answers = [&](int count) {
-    const auto until = loop.now() + 5s;
-    while (told < count && loop.now() < until) loop.run(pause(loop));
-  };
-  const auto rest = [&] {
-    for (int i = 0; i < 10; ++i) loop.run(pause(loop));
-  };
-  // Those that end give their places back.
-  for (int i = 1; i <= 12; ++i) {
-    call();
-    wait_for_answers(i);
-  }
-  REQUIRE(told == 12);
-  rest();  // until the last one's place is free
-  silent = true;
-  for (int i = 0; i < 16; ++i) call();
-  wait_for_answers(12 + 8);
-  rest();  // for any more than there should be
-  CHECK(told > 12);
-  CHECK(told <= 12 + 8);
-}
-
-TEST_CASE("U5 NLM 4: what comes to whoever listens for a server's calls") {
-  int given = 0;
-  aux::LockCalls calls(
-      [&given](const aux::nlm4_testargs&) {
-        ++given;
-        return true;
-      },
-      [](const aux::nlm_res&) {});
-  const auto answer = [&](std::uint32_t program, std::uint32_t version, std::uint32_t procedure,
-                          std::size_t words) {
-    xdr::Message call, reply;
-    rpc::begin_call(call, program, version, procedure, rpc::Credential::none());
-    xdr::Encoder out(call);
-    for (std::size_t i = 0; i < words; ++i) out.u32(0);
-    if (!calls.answer(call.stream.bytes(), reply)) return rpc::Refusal::undecodable;
-    xdr::Decoder in(reply.stream.bytes());
-    return rpc::read_reply(in).refusal;
-  };
-  using rpc::Refusal;
-  CHECK(answer(aux::kNlmProgram, 4, 0, 0) == Refusal::none);
-  CHECK(answer(aux::kNlmProgram, 1, 0, 0) == Refusal::none);
-  CHECK(answer(aux::kNlmProgram, 2, 0, 0) == Refusal::version);
-  CHECK(answer(aux::kNsmProgram, 4, 0, 0) == Refusal::program);
-  CHECK(answer(aux::kNlmProgram, 4, 2, 0) == Refusal::procedure);
-  constexpr std::size_t kWords = 10;  // cookie, exclusive, caller_name, fh, oh, svid, and two of two words
-  CHECK(answer(aux::kNlmProgram, 4, 5, kWords) == Refusal::none);
-  CHECK(given == 1);
-  CHECK(answer(aux::kNlmProgram, 4, 5, kWords - 1) == Refusal::garbage_args);
-  CHECK(answer(aux::kNlmProgram, 4, 5, kWords + 1) == Refusal::garbage_args);
-  CHECK(answer(aux::kNlmProgram, 4, 10, 0) == Refusal::garbage_args);
-  CHECK(given == 1);
-  // Those of NFSv2 have numbers of one word.
-  for (const std::uint32_t version : {1U, 3U}) {
-    CHECK(answer(aux::kNlmProgram, version, 5, kWords - 2) == Refusal::none);
-    CHECK(answer(aux::kNlmProgram, version, 5, kWords) == Refusal::garbage_args);
-  }
-  CHECK(given == 3);
-  xdr::Message reply;
-  CHECK_FALSE(calls.answer({}, reply));
 }
 
 }  // namespace nfsrdma::nfs3
