@@ -127,6 +127,11 @@ TEST_CASE("T34 rpc message: a Reply's verifier may be as large as its credential
   CHECK(in.remaining() == 0);
 }
 
+TEST_CASE("rpc message: the Reply to a sealed Call may have the padded verifier in its header") {
+  CHECK(Credential::to_be_sealed(0).largest_reply_header() == 24);
+  CHECK(Credential::to_be_sealed(37).largest_reply_header() == 24 + 40);
+}
+
 TEST_CASE("rpc message: every refusal has an Error that names operation, peer and next step") {
   const std::vector<std::pair<Refusal, int>> expected{
       {Refusal::undecodable, EPROTO},      {Refusal::program, EPROTONOSUPPORT},
@@ -143,6 +148,12 @@ TEST_CASE("rpc message: every refusal has an Error that names operation, peer an
   }
   CHECK(refusal_error({Refusal::version, 2, 3}, {"NFS", 4}, "", "").message().find("2 to 3") !=
         std::string::npos);
+}
+
+TEST_CASE("rpc message: an Error has the server's own number for what it refused") {
+  CHECK(refusal_error({Refusal::garbage_args, 0, 0}, {"NFS", 3}, "FSINFO", "server").status() ==
+        kGarbageArgs);
+  CHECK(refusal_error({Refusal::authentication, 13, 0}, {"NFS", 3}, "FSINFO", "server").status() == 13);
 }
 
 // ---- the side that answers ----
@@ -215,6 +226,18 @@ TEST_CASE("rpc message: every verdict of a Reply is read as it was written") {
     xdr::Decoder in(message.stream.bytes());
     CHECK(read_reply(in).refusal == refusal);
     CHECK(in.finish());
+  }
+}
+
+TEST_CASE("rpc message: what a refusal tells beside itself comes as it was written") {
+  for (const Refusal refusal : {Refusal::version, Refusal::rpc_version, Refusal::authentication}) {
+    xdr::Message message;
+    begin_reply(message, 5, {refusal, 3, 4});
+    xdr::Decoder in(message.stream.bytes());
+    const ReplyHeader header = read_reply(in);
+    CHECK(header.refusal == refusal);
+    CHECK(header.detail == 3);
+    CHECK(header.highest == (refusal == Refusal::authentication ? 0U : 4U));
   }
 }
 

@@ -2,6 +2,7 @@
 // placement.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cstring>
 #include <string_view>
 
@@ -279,6 +280,19 @@ TEST_CASE("xdr: one placement for a result with several items or none") {
   none.begin_single_placement();
   CHECK_FALSE(none.end_single_placement());
   CHECK(none.fault() == Fault::ddp_violation);
+}
+
+TEST_CASE("xdr: a placement that a result without an item has left is not the next result's") {
+  std::array<std::byte, 8> first{}, second{};
+  const std::array<Placement, 2> places{Placement{first, true, 0}, Placement{second, true, 8}};
+  const auto stream = hex("00000008");
+  Decoder in(stream, places);
+  in.begin_single_placement();
+  CHECK(in.end_single_placement());
+  DdpOpaque<> next;
+  CHECK(decode(in, next));
+  CHECK(in.finish());
+  CHECK(next.data.data() == second.data());
 }
 
 TEST_CASE("xdr: random values keep within their bounds and survive") {

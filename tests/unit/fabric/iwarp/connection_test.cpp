@@ -1,13 +1,18 @@
-// iWARP over real TCP on the loopback interface: Listener and connect() on one Loop, and peers that are none.
+// iWARP over real TCP on the loopback interface: Listener and connect() on one Loop, the moments around the handshake, and
+// peers that are none.
 #include "fabric/iwarp/connection.h"
 
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
-#include <cstring>
+#include <algorithm>
+#include <chrono>
 #include <functional>
+#include <memory>
+#include <span>
+#include <vector>
 
 #include "fabric/address.h"
 #include "fabric/iwarp/listener.h"
@@ -15,21 +20,20 @@
 #include "support/recorder.h"
 #include "unit/fabric/iwarp/pair.h"
 
-using namespace nfsrdma;
-using namespace nfsrdma::fabric;
-using namespace std::chrono_literals;
-
+namespace nfsrdma::fabric::iwarp {
 namespace {
 
-using testing::loopback;
-using testing::Recorder;
+using namespace std::chrono_literals;
+using nfsrdma::testing::loopback;
+using nfsrdma::testing::Recorder;
+using nfsrdma::testing::runs_until;
 
 void run_until(async::Loop& loop, const std::function<bool()>& done) {
-  CHECK(testing::runs_until(loop, done));
+  CHECK(runs_until(loop, done));
 }
 
-iwarp::ConnectOptions to(std::uint16_t port, async::Loop& loop, async::Clock::duration patience = 5s) {
-  iwarp::ConnectOptions options;
+ConnectOptions to(std::uint16_t port, async::Loop& loop, async::Clock::duration patience = 5s) {
+  ConnectOptions options;
   options.address = loopback(port);
   options.host = "here";
   options.private_data = {std::byte{1}, std::byte{2}};
@@ -39,21 +43,20 @@ iwarp::ConnectOptions to(std::uint16_t port, async::Loop& loop, async::Clock::du
 
 /// A server that accepts everything.
 struct Server {
-  Server(async::Loop& loop, iwarp::AcceptOptions options) {
-    auto made = iwarp::Listener::listen(
-        loop, loopback(0), [this, options](std::unique_ptr<iwarp::Incoming> incoming) {
-          seen.emplace_back(incoming->private_data().begin(), incoming->private_data().end());
-          auto accepted = incoming->accept(options, handler);
-          if (accepted) connection = std::move(*accepted);
-          if (connection && at_once) at_once();
-        });
+  Server(async::Loop& loop, AcceptOptions options) {
+    auto made = Listener::listen(loop, loopback(0), [this, options](std::unique_ptr<Incoming> incoming) {
+      seen.emplace_back(incoming->private_data().begin(), incoming->private_data().end());
+      auto accepted = incoming->accept(options, handler);
+      if (accepted) connection = std::move(*accepted);
+      if (connection && at_once) at_once();
+    });
     REQUIRE(made);
     listener = std::move(*made);
   }
   std::vector<std::vector<std::byte>> seen;
   Recorder handler;
   std::unique_ptr<Connection> connection;
-  std::unique_ptr<iwarp::Listener> listener;
+  std::unique_ptr<Listener> listener;
   std::function<void()> at_once;
 };
 
@@ -75,12 +78,12 @@ struct Impostor {
   }
   ~Impostor() { loop.unwatch(fd.fd()); }
   async::Loop& loop;
-  iwarp::Socket fd;
-  std::vector<iwarp::Socket> accepted;
+  Socket fd;
+  std::vector<Socket> accepted;
   std::uint16_t port = 0;
 };
 
-Error failure_to_connect(async::Loop& loop, iwarp::ConnectOptions options) {
+Error failure_to_connect(async::Loop& loop, ConnectOptions options) {
   Recorder client;
   const auto connection = iwarp::connect(loop, std::move(options), client);
   CHECK_FALSE(client.closed);  // never from inside connect()
@@ -92,10 +95,47 @@ Error failure_to_connect(async::Loop& loop, iwarp::ConnectOptions options) {
   return *client.closed;
 }
 
+/// A server that has posted one Receive on the connection that it accepted last.
+struct Host : Server {
+  explicit Host(async::Loop& loop) : Server(loop, {}) {
+    at_once = [this] { connection->post_receive(ReceiveBuffer(200)); };
+  }
+};
+
+/// A TCP connection that says nothing by itself.
+Socket plain_peer(std::uint16_t port) {
+  Socket out(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_storage address = loopback(port);
+  REQUIRE(::connect(out.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(sockaddr_in)) == 0);
+  return out;
+}
+
+void say(const Socket& socket, ConstBytes bytes) {
+  REQUIRE(::send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+          static_cast<ssize_t>(bytes.size()));
+}
+
+/// So many octets as have come, at most `most`, which stay there.
+std::vector<std::byte> heard(const Socket& socket, std::size_t most) {
+  std::vector<std::byte> out(most);
+  const ssize_t got = ::recv(socket.fd(), out.data(), out.size(), MSG_DONTWAIT | MSG_PEEK);
+  out.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return out;
+}
+
+/// As many silent peers as it takes at once.
+std::vector<Socket> fill_up(async::Loop& loop, const Listener& listener) {
+  std::vector<Socket> out;
+  for (std::size_t i = 0; i < Listener::max_undecided; ++i) out.push_back(plain_peer(listener.port()));
+  while (loop.turn(loop.now() + 2ms)) {
+  }
+  return out;
+}
+
 }  // namespace
 
 TEST_CASE("tcp: private data, messages, writes, reads and invalidation over a real socket") {
-  for (const iwarp::CrcPolicy crc : {iwarp::CrcPolicy::automatic, iwarp::CrcPolicy::on}) {
+  for (const CrcPolicy crc : {CrcPolicy::automatic, CrcPolicy::on}) {
     async::Loop loop;
     Server server(loop, {.private_data = {std::byte{7}}, .crc = crc, .depths = {}});
     Recorder client;
@@ -104,7 +144,7 @@ TEST_CASE("tcp: private data, messages, writes, reads and invalidation over a re
     run_until(loop, [&] { return client.established && server.handler.established; });
     CHECK(server.seen.front() == std::vector<std::byte>{std::byte{1}, std::byte{2}});
     CHECK(client.established->private_data == std::vector<std::byte>{std::byte{7}});
-    CHECK(client.established->crc == (crc == iwarp::CrcPolicy::on));
+    CHECK(client.established->crc == (crc == CrcPolicy::on));
     CHECK(client.established->fabric == "iwarp");
     CHECK(connection->peer_name().find("here:") == 0);
 
@@ -185,18 +225,17 @@ TEST_CASE("tcp: close() from inside every callback, and the owner destroying aft
 
 TEST_CASE("tcp: a server that forbids CRC, as Linux does, and one that rejects everybody") {
   async::Loop loop;
-  Server strict(loop, {.private_data = {}, .crc = iwarp::CrcPolicy::off, .depths = {}});
+  Server strict(loop, {.private_data = {}, .crc = CrcPolicy::off, .depths = {}});
   auto options = to(strict.listener->port(), loop);
-  options.crc = iwarp::CrcPolicy::on;
+  options.crc = CrcPolicy::on;
   CHECK(failure_to_connect(loop, options).errno_value() == ECONNREFUSED);
   CHECK(strict.seen.size() == 2);
 
   int asked = 0;
-  const auto never =
-      iwarp::Listener::listen(loop, loopback(0), [&](std::unique_ptr<iwarp::Incoming> incoming) {
-        ++asked;
-        incoming->reject({});
-      });
+  const auto never = Listener::listen(loop, loopback(0), [&](std::unique_ptr<Incoming> incoming) {
+    ++asked;
+    incoming->reject({});
+  });
   REQUIRE(never);
   const Error refused = failure_to_connect(loop, to((*never)->port(), loop));
   CHECK(refused.errno_value() == ECONNREFUSED);
@@ -265,13 +304,13 @@ TEST_CASE("tcp: the listener lives through peers that send garbage, markers or n
   async::Loop loop;
   Server server(loop, {});
   const auto peer = [&](const std::vector<std::byte>& bytes) {
-    iwarp::Socket socket(::socket(AF_INET, SOCK_STREAM, 0));
+    Socket socket(::socket(AF_INET, SOCK_STREAM, 0));
     const auto address = loopback(server.listener->port());
     REQUIRE(::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(sockaddr_in)) == 0);
     if (!bytes.empty()) REQUIRE(::send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0);
     return socket;
   };
-  const auto answer = [&](const iwarp::Socket& socket) {
+  const auto answer = [&](const Socket& socket) {
     std::vector<std::byte> bytes(1000);
     ssize_t got = -1;
     run_until(loop, [&] {
@@ -284,9 +323,9 @@ TEST_CASE("tcp: the listener lives through peers that send garbage, markers or n
   };
   const auto silent = peer({});
   CHECK(answer(peer(std::vector<std::byte>(30, std::byte{'x'}))).empty());
-  iwarp::MpaFrame markers;
+  MpaFrame markers;
   markers.markers = true;
-  const auto reply = iwarp::decode(iwarp::MpaFrameKind::reply, answer(peer(iwarp::encode(markers))));
+  const auto reply = decode(MpaFrameKind::reply, answer(peer(encode(markers))));
   CHECK(reply.frame.reject);
   CHECK(server.seen.empty());
   Recorder client;
@@ -297,22 +336,22 @@ TEST_CASE("tcp: the listener lives through peers that send garbage, markers or n
 TEST_CASE("tcp: pieces of FPDUs that come at bad moments, and an end behind them") {
   // Large memory is filled by polling, small memory by events and peeking: both find a header cut in two,
   // then nothing for a while, then the rest.
-  using namespace iwarp::testing;
+  using namespace testing;
   for (const std::size_t size : {std::size_t{4096}, std::size_t{96 * 1024}}) {
     for (const bool whole : {true, false}) {
       CAPTURE(size);
       CAPTURE(whole);
       async::Loop loop;
-      iwarp::MpaFrame accept;
-      accept.kind = iwarp::MpaFrameKind::reply;
+      MpaFrame accept;
+      accept.kind = MpaFrameKind::reply;
       accept.enhanced.emplace().ird = 16;
       const auto send = [](int fd, ConstBytes bytes) {
         CHECK(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
       };
       Impostor peer(loop, [&](int fd) {
-        iwarp::Socket borrowed(::dup(fd));
+        Socket borrowed(::dup(fd));
         borrowed.set_options();
-        send(fd, iwarp::encode(accept));
+        send(fd, encode(accept));
       });
       Recorder client;
       const auto connection = iwarp::connect(loop, to(peer.port, loop), client);
@@ -327,12 +366,12 @@ TEST_CASE("tcp: pieces of FPDUs that come at bad moments, and an end behind them
         wire.insert(wire.end(), one.begin(), one.end());
       };
       for (std::size_t at = 0; at < data.size(); at += 1000) {
-        add(fpdu(tagged(iwarp::Opcode::rdma_write, stag, at, at == 2000), std::span(data).subspan(at, 1000)));
+        add(fpdu(tagged(Opcode::rdma_write, stag, at, at == 2000), std::span(data).subspan(at, 1000)));
       }
-      add(fpdu(untagged(iwarp::Opcode::send, iwarp::queue_send, 1), std::span(data).first(100)));
+      add(fpdu(untagged(Opcode::send, queue_send, 1), std::span(data).first(100)));
       if (!whole) wire.resize(wire.size() - 10);
       // The cuts: inside the second header, inside the third payload, inside the Send's header.
-      const std::size_t write = iwarp::fpdu_size(1000 + iwarp::ddp_tagged_size);
+      const std::size_t write = fpdu_size(1000 + ddp_tagged_size);
       std::size_t from = 0;
       for (const std::size_t end : {write + 7, 2 * write + 500, 3 * write + 5, wire.size()}) {
         send(peer.accepted.front().fd(), std::span(wire).subspan(from, end - from));
@@ -350,3 +389,123 @@ TEST_CASE("tcp: pieces of FPDUs that come at bad moments, and an end behind them
     }
   }
 }
+
+// ---- around the handshake ----
+
+TEST_CASE("tcp: a listener that is full takes the next peer when one has left") {
+  async::Loop loop;
+  Host host(loop);
+  std::vector<Socket> silent = fill_up(loop, *host.listener);
+  Recorder client;
+  const auto connection = iwarp::connect(loop, to(host.listener->port(), loop, 10s), client);
+  CHECK_FALSE(runs_until(loop, [&] { return client.established.has_value(); }, 10ms));
+  silent.pop_back();
+  CHECK(runs_until(loop, [&] { return client.established.has_value(); }));
+  // And so again: it has noticed each time.
+  silent.push_back(plain_peer(host.listener->port()));
+  while (loop.turn(loop.now() + 2ms)) {
+  }
+  silent.clear();
+  Recorder second;
+  const auto another = iwarp::connect(loop, to(host.listener->port(), loop, 10s), second);
+  CHECK(runs_until(loop, [&] { return second.established.has_value(); }));
+}
+
+TEST_CASE("tcp: a listener that is full may end") {
+  async::Loop loop;
+  Host host(loop);
+  const std::vector<Socket> silent = fill_up(loop, *host.listener);
+  host.listener.reset();
+  // All of them hear of it, none is left in the loop.
+  while (loop.turn(loop.now() + 2ms)) {
+  }
+  CHECK(loop.next_timer() == async::TimePoint::max());
+  for (const Socket& one : silent) {
+    std::byte octet{};
+    CHECK(::recv(one.fd(), &octet, 1, MSG_DONTWAIT) == 0);
+  }
+}
+
+TEST_CASE("tcp: a message that comes along with the Request is the connection's first") {
+  const std::vector<std::byte> hello = testing::noise(60, 1);
+  std::vector<std::byte> wire = encode(MpaFrame{});
+  const std::size_t request = wire.size();
+  const std::vector<std::byte> message = testing::fpdu(testing::untagged(Opcode::send, queue_send, 1), hello);
+  wire.insert(wire.end(), message.begin(), message.end());
+  for (const std::size_t first : {wire.size(), request + 1, request + 30, wire.size() - 1}) {
+    CAPTURE(first);
+    async::Loop loop;
+    Host host(loop);
+    const Socket peer = plain_peer(host.listener->port());
+    say(peer, std::span(wire).first(first));
+    CHECK(runs_until(loop, [&] { return host.handler.established.has_value(); }));
+    if (first < wire.size()) say(peer, std::span(wire).subspan(first));
+    CHECK(runs_until(loop, [&] { return !host.handler.messages.empty(); }));
+    CHECK(host.handler.messages == std::vector<std::vector<std::byte>>{hello});
+    CHECK_FALSE(host.handler.closed);
+  }
+}
+
+TEST_CASE("tcp: a violation that comes along with the Request ends the connection") {
+  async::Loop loop;
+  Host host(loop);
+  const Socket peer = plain_peer(host.listener->port());
+  std::vector<std::byte> wire = encode(MpaFrame{});
+  const auto bad = testing::fpdu(testing::tagged(Opcode::rdma_write, 7, 0, true), testing::noise(10, 1));
+  wire.insert(wire.end(), bad.begin(), bad.end());
+  say(peer, wire);
+  CHECK(runs_until(loop, [&] { return host.handler.closed.has_value(); }));
+  CHECK(host.handler.established);
+  REQUIRE(host.handler.closed);
+  CHECK(host.handler.closed->kind() == ErrorKind::protocol);
+}
+
+TEST_CASE("tcp: the deadline to connect is over once the connection stands") {
+  bool done = false;
+  for (async::Clock::duration patience = 50ms; !done; patience *= 4) {
+    REQUIRE(patience < 60s);  // a slow machine has another try
+    async::Loop loop;
+    Host host(loop);
+    Recorder client;
+    const async::TimePoint deadline = loop.now() + patience;
+    const auto connection = iwarp::connect(loop, to(host.listener->port(), loop, patience), client);
+    CHECK(runs_until(loop, [&] { return client.established || client.closed; }, 60s));
+    if (!client.established) continue;
+    while (loop.now() <= deadline) loop.turn(deadline + 1ms);
+    loop.turn(async::TimePoint::min());
+    CHECK_FALSE(client.closed);
+    done = true;
+  }
+}
+
+TEST_CASE("tcp: a peer that stays silent after the handshake is sent a Write of nothing") {
+  // Linux's siw may leave the first FPDU in its socket until more comes.
+  async::Loop loop;
+  const Socket listening(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage address = loopback(0);
+  socklen_t size = sizeof address;
+  REQUIRE(::bind(listening.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(sockaddr_in)) == 0);
+  REQUIRE(::listen(listening.fd(), 1) == 0);
+  REQUIRE(::getsockname(listening.fd(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  Recorder client;
+  const auto connection = iwarp::connect(loop, to(port_of(address), loop, 10s), client);
+  const Socket peer(::accept4(listening.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+  REQUIRE(peer.valid());
+  const auto octets = [&] { return heard(peer, 1000).size(); };
+  REQUIRE(runs_until(loop, [&] { return octets() != 0; }));
+  const std::size_t request = octets();
+  MpaFrame reply;
+  reply.kind = MpaFrameKind::reply;
+  reply.enhanced = MpaEnhanced{.ird = 1, .ord = 1};
+  say(peer, encode(reply));
+  REQUIRE(runs_until(loop, [&] { return client.established.has_value(); }));
+  CHECK(octets() == request);
+  const std::vector<std::byte> nothing = testing::fpdu(testing::tagged(Opcode::rdma_write, 0, 0, true), {});
+  CHECK(runs_until(loop, [&] { return octets() >= request + nothing.size(); }));
+  const std::vector<std::byte> all = heard(peer, 1000);
+  CHECK(std::ranges::equal(std::span(all).subspan(request), nothing));
+  CHECK(client.completed.empty());
+  CHECK_FALSE(client.closed);
+}
+
+}  // namespace nfsrdma::fabric::iwarp

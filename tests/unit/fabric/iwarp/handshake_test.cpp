@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
+#include <vector>
+
 using namespace nfsrdma;
 using namespace nfsrdma::fabric;
 using namespace nfsrdma::fabric::iwarp;
@@ -47,6 +50,15 @@ Both meet(Initiator& from, CrcPolicy policy, Depths depths = {}) {
   const auto frame = out.responder ? to.accept(*out.responder, answer) : to.reject({});
   out.initiator = from.received(frame).verdict;
   return out;
+}
+
+/// A Reply without private data.
+MpaFrame answer_with(std::uint8_t revision, std::optional<MpaEnhanced> enhanced = std::nullopt) {
+  MpaFrame frame;
+  frame.kind = MpaFrameKind::reply;
+  frame.revision = revision;
+  frame.enhanced = enhanced;
+  return frame;
 }
 
 }  // namespace
@@ -221,4 +233,105 @@ TEST_CASE("handshake: a peer-to-peer initiator is told which first frame to send
   CHECK(got.enhanced->rtr_write);
   CHECK_FALSE(got.enhanced->rtr_send);
   CHECK_FALSE(got.enhanced->rtr_read);
+}
+
+TEST_CASE("handshake: who asked for CRC has it, whether the Reply says so or not") {
+  // RFC 5044 7.1.1: one C bit of the two is enough.
+  Initiator from = initiator(CrcPolicy::on);
+  REQUIRE(request_of(from).crc);
+  CHECK(from.received(encode(answer_with(2))).verdict == Initiator::Verdict::established);
+  CHECK(from.agreement().crc);
+}
+
+TEST_CASE("handshake: crc=on asks with CRC in every attempt, crc=off in none") {
+  for (const CrcPolicy policy : {CrcPolicy::on, CrcPolicy::off}) {
+    const bool crc = policy == CrcPolicy::on;
+    CAPTURE(crc);
+    Initiator from = initiator(policy);
+    CHECK(request_of(from).revision == 2);
+    CHECK(request_of(from).crc == crc);
+    CHECK(from.closed().verdict == Initiator::Verdict::again);
+    CHECK(request_of(from).revision == 1);
+    CHECK(request_of(from).crc == crc);
+    CHECK(request_of(from).private_data == hello);
+    CHECK(from.closed().verdict == Initiator::Verdict::failed);
+  }
+}
+
+TEST_CASE("handshake: a Request of revision 1 is not answered in revision 2") {
+  Initiator from = initiator(CrcPolicy::automatic);
+  CHECK(from.closed().verdict == Initiator::Verdict::again);
+  REQUIRE(request_of(from).revision == 1);
+  CHECK(from.received(encode(answer_with(2))).verdict == Initiator::Verdict::failed);
+  CHECK(from.failure().kind() == ErrorKind::protocol);
+  CHECK(from.failure().errno_value() == EPROTO);
+}
+
+TEST_CASE("handshake: a peer that wants to read deeper than was offered may, up to 128") {
+  struct Row {
+    std::uint16_t wanted;
+    std::uint32_t ird;  // 0: refused
+  };
+  for (const Row& row : {Row{1, 16}, Row{16, 16}, Row{64, 64}, Row{128, 128}, Row{129, 0}}) {
+    CAPTURE(row.wanted);
+    Initiator from = initiator(CrcPolicy::automatic);
+    const auto outcome = from.received(encode(answer_with(2, MpaEnhanced{.ird = 4, .ord = row.wanted})));
+    if (row.ird == 0) {
+      CHECK(outcome.verdict == Initiator::Verdict::failed);
+      continue;
+    }
+    REQUIRE(outcome.verdict == Initiator::Verdict::established);
+    CHECK(from.agreement().ird == row.ird);
+    CHECK(from.agreement().ord == 4);
+  }
+}
+
+TEST_CASE("handshake: a rejection without room for IRD and ORD is a rejection all the same") {
+  MpaFrame frame = answer_with(2);
+  frame.reject = true;
+  auto bytes = encode(frame);
+  bytes[16] |= std::byte{0x10};  // S: enhanced
+  Initiator from = initiator(CrcPolicy::automatic);
+  CHECK(from.received(bytes).verdict == Initiator::Verdict::again);
+  CHECK(request_of(from).revision == 2);
+  CHECK(request_of(from).crc);
+}
+
+TEST_CASE("handshake: a rejection in revision 1 ends the attempts in revision 2, with CRC and without") {
+  Initiator from = initiator(CrcPolicy::on);
+  MpaFrame frame = answer_with(1);
+  frame.reject = true;
+  CHECK(from.received(encode(frame)).verdict == Initiator::Verdict::again);
+  CHECK(request_of(from).revision == 1);
+  CHECK(from.received(encode(frame)).verdict == Initiator::Verdict::failed);
+  CHECK(from.failure().errno_value() == ECONNREFUSED);
+}
+
+TEST_CASE("handshake: the responder has the depths that it offers where the Request names none") {
+  const Depths own{.ird = 3, .ord = 5};
+  for (const bool enhanced : {false, true}) {
+    CAPTURE(enhanced);
+    MpaFrame frame;
+    frame.revision = static_cast<std::uint8_t>(enhanced ? 2 : 1);
+    if (enhanced) frame.enhanced = MpaEnhanced{.ird = mpa_max_depth, .ord = mpa_max_depth};
+    Responder to;
+    REQUIRE(to.received(encode(frame)) == Responder::Verdict::request);
+    const auto agreement = to.agree(CrcPolicy::automatic, own);
+    REQUIRE(agreement);
+    CHECK(agreement->ird == 3);
+    CHECK(agreement->ord == 5);
+  }
+}
+
+TEST_CASE("handshake: a peer-to-peer initiator that can only begin with a Read is told to") {
+  MpaFrame frame;
+  frame.enhanced = MpaEnhanced{.peer_to_peer = true, .rtr_read = true};
+  Responder to;
+  REQUIRE(to.received(encode(frame)) == Responder::Verdict::request);
+  const auto agreement = to.agree(CrcPolicy::automatic, {});
+  REQUIRE(agreement);
+  const MpaFrame got = decode(MpaFrameKind::reply, to.accept(*agreement, {})).frame;
+  REQUIRE(got.enhanced);
+  CHECK(got.enhanced->rtr_read);
+  CHECK_FALSE(got.enhanced->rtr_write);
 }

@@ -2,8 +2,10 @@
 // place, wrong predictions, revocation.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
-#include <map>
+#include <random>
+#include <vector>
 
 #include "unit/fabric/iwarp/pair.h"
 
@@ -13,6 +15,8 @@ using namespace nfsrdma::fabric::iwarp;
 using namespace nfsrdma::fabric::iwarp::testing;
 
 namespace {
+
+using Octets = std::vector<std::byte>;
 
 bool same(ConstBytes a, ConstBytes b) {
   return std::ranges::equal(a, b);
@@ -29,6 +33,10 @@ std::size_t planned_into(Stream& stream, Bytes memory) {
   }
   stream.received(0);
   return inside;
+}
+
+void append(Octets& to, const Octets& more) {
+  to.insert(to.end(), more.begin(), more.end());
 }
 
 }  // namespace
@@ -400,23 +408,163 @@ TEST_CASE("stream: large memory is exposed in several segments") {
   CHECK(Stream::segments_for((std::size_t{1} << 30) + 1) == 2);
 }
 
-TEST_CASE("regions: handles are never 0, unique, and of one table only") {
-  std::deque<std::uint32_t> numbers{0, 5, 5, 0, 6};
-  RegionTable table([&] {
-    const std::uint32_t next = numbers.front();
-    numbers.pop_front();
-    return next;
-  });
-  std::vector<std::byte> memory(10);
-  CHECK(table.add(memory, Use::remote_read).stag == 5);
-  CHECK(table.add(memory, Use::remote_write).stag == 6);
-  CHECK(table.check(5, 0, 10, Use::remote_read).region != nullptr);
-  CHECK(table.check(5, 0, 11, Use::remote_read).refusal == Denial::out_of_bounds);
-  CHECK(table.check(5, UINT64_MAX, 2, Use::remote_read).refusal == Denial::offset_wraps);
-  CHECK(table.check(5, UINT64_MAX, 0, Use::remote_read).refusal == Denial::out_of_bounds);
-  CHECK(table.check(5, 0, 1, Use::remote_write).refusal == Denial::wrong_use);
-  CHECK(table.check(7, 0, 1, Use::remote_write).refusal == Denial::unknown_stag);
-  CHECK(table.remove(5));
-  CHECK_FALSE(table.remove(5));
-  CHECK(table.find(5) == nullptr);
+// ---- sending ----
+
+TEST_CASE("iwarp more: an FPDU that left in part keeps its size, whatever becomes of the path's segments") {
+  for (const bool crc : {false, true}) {
+    for (const std::size_t later : {std::size_t{128}, std::size_t{1000}, std::size_t{8934}}) {
+      CAPTURE(crc);
+      CAPTURE(later);
+      End a(1, stream_config(crc, 1442));
+      End b(2, stream_config(crc, 1442));
+      b.receives(1, 8192);
+      const Octets data = noise(20'000, 3);
+      Octets target(data.size());
+      const auto segment = b.stream.expose(target, Reach::remote_write).front();
+      a.stream.post_rdma_write(data, segment, 1);
+      a.send(std::span(data).first(5000), 2);
+      Octets wire = a.take(fpdu_size(1442) + 700);  // one, and a part of the next
+      a.stream.set_mulpdu(later);
+      append(wire, a.take_all());
+      b.give_all(wire);
+      REQUIRE_FALSE(b.stream.failure());
+      CHECK(target == data);
+      REQUIRE(b.messages.size() == 1);
+      CHECK(std::ranges::equal(b.messages[0].bytes, std::span(data).first(5000)));
+      CHECK(a.completed == std::vector<std::uint64_t>{1, 2});
+    }
+  }
+}
+
+TEST_CASE("iwarp more: after a change of the path's segments no FPDU is larger than they are") {
+  End a(1, stream_config(false, 8934));
+  a.stream.set_mulpdu(1000);
+  const Octets data = noise(5000, 3);
+  a.stream.post_rdma_write(data, {5, 5000, 0}, 1);
+  const Octets wire = a.take_all();
+  std::size_t count = 0;
+  for (std::size_t at = 0; at < wire.size(); ++count) {
+    const std::size_t ulpdu = load_be<std::uint16_t>(&wire[at]);
+    REQUIRE(ulpdu <= 1000);
+    at += fpdu_size(ulpdu);
+  }
+  CHECK(count == 6);  // of 986 octets each
+}
+
+TEST_CASE(
+    "iwarp more: Read Responses of memory that is revoked keep its contents, those of other memory go on") {
+  for (const bool crc : {false, true}) {
+    CAPTURE(crc);
+    End a(1, stream_config(crc, 1442));
+    End b(2, stream_config(crc, 1442));
+    Octets first = noise(9000, 3), second = noise(9000, 4);
+    const Octets first_then = first, second_then = second;
+    const auto of_first = b.stream.expose(first, Reach::remote_read).front();
+    const auto of_second = b.stream.expose(second, Reach::remote_read).front();
+    std::vector<Octets> fetched(3, Octets(9000));
+    a.stream.post_rdma_read(fetched[0], of_first, 1);
+    a.stream.post_rdma_read(fetched[1], of_second, 2);
+    a.stream.post_rdma_read(fetched[2], of_first, 3);
+    b.give_all(a.take_all());
+    Octets wire = b.take(2000);
+    b.stream.revoke(of_first.handle);
+    std::ranges::fill(first, std::byte{0});
+    append(wire, b.take(12'000));  // the second is under way now
+    b.stream.abandon(of_second.handle);
+    std::ranges::fill(second, std::byte{0});
+    append(wire, b.take_all());
+    a.give_all(wire);
+    REQUIRE_FALSE(a.stream.failure());
+    CHECK(a.completed == std::vector<std::uint64_t>{1, 2, 3});
+    CHECK(fetched[0] == first_then);
+    CHECK(fetched[1] == second_then);
+    CHECK(fetched[2] == first_then);
+  }
+}
+
+// ---- receiving ----
+
+TEST_CASE("iwarp more: a peer has finished where a message has, and nowhere else") {
+  End b(2);
+  b.receives(2, 100);
+  Octets memory(5000);
+  const auto segment = b.stream.expose(memory, Reach::remote_write).front();
+  CHECK_FALSE(b.stream.mid_message());
+  b.give_all(fpdu(tagged(Opcode::rdma_write, segment.handle, 0, false), noise(1000, 1)));
+  CHECK(b.stream.mid_message());
+  // More of the memory could be written, and need not.
+  b.give_all(fpdu(tagged(Opcode::rdma_write, segment.handle, 1000, true), noise(500, 2)));
+  CHECK_FALSE(b.stream.mid_message());
+  b.give_all(fpdu(untagged(Opcode::send, queue_send, 1, 0, false), noise(10, 3)));
+  CHECK(b.stream.mid_message());
+  b.give_all(fpdu(untagged(Opcode::send, queue_send, 1, 10, true), noise(10, 4)));
+  CHECK_FALSE(b.stream.mid_message());
+  const Octets next = fpdu(untagged(Opcode::send, queue_send, 2), noise(10, 5));
+  b.give_all(std::span(next).first(1));
+  CHECK(b.stream.mid_message());
+  b.give_all(std::span(next).subspan(1));
+  CHECK_FALSE(b.stream.mid_message());
+  CHECK(b.messages.size() == 2);
+  CHECK_FALSE(b.stream.failure());
+}
+
+TEST_CASE("iwarp more: Read Responses come in the order of their requests, and no longer than asked for") {
+  End reader(3);
+  Octets sink(100), other(100);
+  const auto next_request = [&reader] {
+    const Octets wire = reader.take(fpdu_size(ddp_untagged_size + read_request_size));
+    REQUIRE(wire.size() == fpdu_size(ddp_untagged_size + read_request_size));
+    return decode_read_request(wire.data() + fpdu_length_size + ddp_untagged_size);
+  };
+  Reason expected{};
+  SUBCASE("the second before the first") {
+    reader.stream.post_rdma_read(sink, {5, 100, 0}, 1);
+    reader.stream.post_rdma_read(other, {5, 100, 0}, 2);
+    const ReadRequest first = next_request(), second = next_request();
+    CHECK(first.sink_stag != second.sink_stag);
+    reader.give_all(fpdu(tagged(Opcode::read_response, second.sink_stag, 0, true), noise(100, 1)));
+    expected = tagged_invalid_stag;
+  }
+  SUBCASE("octets for a Read of none") {
+    reader.stream.post_rdma_read({}, {5, 0, 0}, 1);
+    const ReadRequest asked = next_request();
+    CHECK(asked.size == 0);
+    reader.give_all(fpdu(tagged(Opcode::read_response, asked.sink_stag, 0, true), noise(4, 1)));
+    expected = tagged_bounds;
+  }
+  SUBCASE("more after the last") {
+    reader.stream.post_rdma_read(sink, {5, 100, 0}, 1);
+    const ReadRequest asked = next_request();
+    reader.give_all(fpdu(tagged(Opcode::read_response, asked.sink_stag, 0, true), noise(100, 1)));
+    CHECK(reader.completed == std::vector<std::uint64_t>{1});
+    reader.completed.clear();
+    reader.give_all(fpdu(tagged(Opcode::read_response, asked.sink_stag, 0, true), noise(100, 2)));
+    CHECK(sink == noise(100, 1));
+    expected = operation_opcode;
+  }
+  REQUIRE(reader.stream.failure());
+  CHECK(reader.stream.failure()->message().find(text(expected)) != std::string::npos);
+  CHECK(reader.completed.empty());
+  CHECK(other == Octets(100));
+}
+
+TEST_CASE("iwarp more: memory that a Send invalidates in the middle of a Write is not written any more") {
+  for (const bool crc : {false, true}) {
+    CAPTURE(crc);
+    End b(2, stream_config(crc, 1442));
+    b.receives(1, 100);
+    Octets memory(50'000);
+    const auto segment = b.stream.expose(memory, Reach::remote_write).front();
+    const Octets ones(1000, std::byte{1});
+    b.give_all(fpdu(tagged(Opcode::rdma_write, segment.handle, 0, false), ones, crc));
+    b.give_all(fpdu(untagged(Opcode::send_invalidate, queue_send, 1, 0, true, segment.handle), {}, crc));
+    REQUIRE(b.messages.size() == 1);
+    CHECK(b.messages[0].invalidated == segment.handle);
+    CHECK(b.stream.awaited() == 0);
+    std::ranges::fill(memory, std::byte{9});  // it is the caller's again
+    b.give_all(fpdu(tagged(Opcode::rdma_write, segment.handle, 1000, true), ones, crc));
+    REQUIRE(b.stream.failure());
+    CHECK(b.stream.failure()->message().find(text(tagged_invalid_stag)) != std::string::npos);
+    CHECK(memory == Octets(memory.size(), std::byte{9}));
+  }
 }

@@ -1,6 +1,12 @@
 // Whatever a peer does wrong ends in the right Terminate on the wire and an Error at both ends.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <span>
+#include <vector>
+
 #include "unit/fabric/iwarp/pair.h"
 
 using namespace nfsrdma;
@@ -205,6 +211,24 @@ const std::vector<Row>& rows() {
   return all;
 }
 
+using Octets = std::vector<std::byte>;
+
+/// What follows the Terminate's own DDP header is this, and that header is right.
+void check_terminate(const Octets& wire, const Terminate& expected) {
+  const Octets payload = encode(expected);
+  REQUIRE(wire.size() == fpdu_size(ddp_untagged_size + payload.size()));
+  CHECK(std::size_t{load_be<std::uint16_t>(wire.data())} == ddp_untagged_size + payload.size());
+  CHECK(decode_ddp(wire.data() + fpdu_length_size) == untagged(Opcode::terminate, queue_terminate, 1));
+  CHECK(std::ranges::equal(std::span(wire).subspan(fpdu_length_size + ddp_untagged_size, payload.size()),
+                           payload));
+}
+
+Octets header_of(const DdpHeader& header) {
+  Octets out(header.size());
+  encode(header, out.data());
+  return out;
+}
+
 }  // namespace
 
 TEST_CASE("violations: each one its Terminate, with and without CRC") {
@@ -382,6 +406,45 @@ TEST_CASE("violations: any bytes in any cut lead to an end, not to harm") {
       for (std::size_t at = 0; at < one.size() && !victim.stream.failure();) {
         at += victim.give(std::span(one).subspan(at), 1 + random() % 30);
       }
+    }
+  }
+}
+
+TEST_CASE("iwarp more: a Terminate carries the header in error, and a Read Request that was looked at") {
+  for (const bool crc : {false, true}) {
+    CAPTURE(crc);
+    Octets memory(100);
+    Octets request(read_request_size);
+    const auto begin = [&](End& victim) {
+      const auto readable = victim.stream.expose(memory, Reach::remote_read).front();
+      encode(ReadRequest{1, 2, 10, readable.handle, 95}, request.data());
+      return readable.handle;
+    };
+    constexpr std::uint16_t kRequest = ddp_untagged_size + read_request_size, kTagged = ddp_tagged_size + 9;
+    {  // past the end of what may be read
+      End victim(7, stream_config(crc, 1442));
+      begin(victim);
+      const DdpHeader header = untagged(Opcode::read_request, queue_read_request, 1);
+      victim.give_all(fpdu(header, request, crc));
+      const Octets ddp = header_of(header);
+      check_terminate(victim.take_all(), {remote_bounds, kRequest, ddp, request});
+    }
+    {  // refused by its header: nobody has looked at the request
+      End victim(7, stream_config(crc, 1442));
+      begin(victim);
+      DdpHeader header = untagged(Opcode::read_request, queue_read_request, 1);
+      header.rdmap_version = 2;
+      victim.give_all(fpdu(header, request, crc));
+      const Octets ddp = header_of(header);
+      check_terminate(victim.take_all(), {operation_version, kRequest, ddp, {}});
+    }
+    {  // tagged
+      End victim(7, stream_config(crc, 1442));
+      const std::uint32_t other = begin(victim) ^ 1U;
+      const DdpHeader header = tagged(Opcode::rdma_write, other, 40, true);
+      victim.give_all(fpdu(header, Octets(9), crc));
+      const Octets ddp = header_of(header);
+      check_terminate(victim.take_all(), {tagged_invalid_stag, kTagged, ddp, {}});
     }
   }
 }

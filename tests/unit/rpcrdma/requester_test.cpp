@@ -431,27 +431,4 @@ TEST_CASE("requester: many hundred calls at once find their Replies, the last on
   CHECK(driver.requester.in_flight() == 0);
 }
 
-TEST_CASE("header: every truncation of the usual headers is refused, and nothing behind it is read") {
-  for (const bool chunk : {false, true}) {
-    rdma_msg header;
-    header.rdma_xid = 5;
-    header.rdma_credit = 9;
-    if (chunk) {
-      header.rdma_writes.add_chunk();
-      header.rdma_writes.add_segment({1, 2, 3});
-    }
-    xdr::Buffer whole;
-    encode(header, whole);
-    rdma_msg out;
-    for (std::size_t size = 0; size < whole.size(); ++size) {
-      const ConstBytes begin = whole.bytes().first(size);
-      const Octets part(begin.begin(), begin.end());
-      const HeaderFault expected = size < kMinHeader ? HeaderFault::too_short : HeaderFault::bad_list;
-      REQUIRE(decode(part, out).fault == expected);
-    }
-    CHECK(decode(whole.bytes(), out).fault == HeaderFault::none);
-    CHECK(out == header);
-  }
-}
-
 }  // namespace nfsrdma::rpcrdma::testing

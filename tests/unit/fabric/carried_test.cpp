@@ -1,5 +1,7 @@
 // A carried connection (fabric/carried.h) by itself: the carrier is this same loop and does what it is told at once, and
 // the connection below fails when the test says so.
+#include "fabric/carried.h"
+
 #include <doctest/doctest.h>
 
 #include <cerrno>
@@ -9,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "fabric/carried.h"
 #include "support/recorder.h"
 #include "support/virtual_world.h"
 

@@ -1,5 +1,7 @@
 // Several security flavours of which each place gets one: which it is, how long one that may not be had is tried, and
 // what is used where nothing else is said.
+#include "security/choice.h"
+
 #include <doctest/doctest.h>
 
 #include <cerrno>
@@ -13,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "security/choice.h"
 #include "support/virtual_world.h"
 
 namespace nfsrdma::security {
