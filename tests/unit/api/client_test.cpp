@@ -2,6 +2,7 @@
 // interruption, deadlines, endings.
 #include <cerrno>
 #include <ctime>
+#include <thread>
 
 #include "support/nfs_fixture.h"
 
@@ -23,6 +24,8 @@ bool wait_for(Client& client, const int& done, int wanted, std::chrono::millisec
   while (done < wanted && watch.elapsed() < most) client.wait(50ms);
   return done == wanted;
 }
+
+constexpr auto kForEver = std::chrono::milliseconds::max();
 
 }  // namespace
 
@@ -655,6 +658,43 @@ TEST_CASE("client: a server that is gone and comes back is found again, and the 
   other.join();
   CHECK(m.notices.has("connection"));
   CHECK(client.info().reconnects >= 1);
+}
+
+TEST_CASE("api: for ever is a time like others, to wait, for a lock, and for answers") {
+  NfsServer server;
+  server.add_file("/file", "text");
+  Target target = server.target();
+  target.options.timeout = kForEver;
+  target.options.connect_timeout = kForEver;
+  auto client = Client::connect(target);
+  REQUIRE(ok(client));
+  auto opened = (*client)->open("/file", OpenMode::read_write);
+  REQUIRE(ok(opened));
+  File& file = **opened;
+
+  const Interrupt mine;
+  const std::vector<int> also{mine.fd()};
+  std::thread setter([&] {
+    std::this_thread::sleep_for(20ms);
+    mine.set();
+  });
+  CHECK((*client)->wait(kForEver, also));
+  setter.join();
+  CHECK_FALSE((*client)->wait(std::chrono::milliseconds::min()));
+
+  CHECK(ok(file.lock({1, true, {0, 10}})));
+  std::thread unlocker([&] {
+    std::this_thread::sleep_for(20ms);
+    CHECK(ok(file.unlock(1)));
+  });
+  CHECK(ok(file.lock({2, true, {0, 1}}, kForEver)));
+  unlocker.join();
+  CHECK(errno_of(file.lock({3, true, {0, 1}}, std::chrono::milliseconds::min())) == EAGAIN);
+  CHECK(Mounted::read_all(file, 10) == "text");
+  CHECK(ok(file.close()));
+  opened->reset();
+  client->reset();
+  CHECK(server.problems() == "");
 }
 
 // ---- endings ----

@@ -42,11 +42,13 @@ TEST_CASE("async: in a virtual world a day of timers is a moment, and each is on
 }
 
 namespace {
+
 Task<int> wait_for(Loop& loop, Event& event) {
   const bool told = co_await event.wait_until(loop.now() + 10min);
   co_await loop.sleep_for(1h);
   co_return told ? 1 : 2;
 }
+
 }  // namespace
 
 TEST_CASE("async: tasks run to their end on virtual time") {
@@ -89,6 +91,28 @@ TEST_CASE("S20 the system's clock for leases is the one that counts suspend") {
   const LeaseTime told = loop.lease_now();
   CHECK(told >= before);
   CHECK(told < before + 60s);
+}
+
+TEST_CASE("S7 async: the lease's time of a turn, or of a visit, is the one that was read first in it") {
+  VirtualWorld world;
+  Loop loop(world);
+  LeaseTime first{};
+  loop.post([&] {
+    first = loop.lease_of_turn();
+    world.pass(3s);
+    loop.time_passed();
+    CHECK(loop.lease_now() == first + 3s);
+    CHECK(loop.lease_of_turn() == first);
+  });
+  CHECK(loop.turn(TimePoint::min()));
+  loop.begin_visit();
+  CHECK(loop.lease_of_turn() == first + 3s);
+  world.sleep(60s);
+  CHECK(loop.lease_of_turn() == first + 3s);
+  loop.end_visit();
+  loop.begin_visit();
+  CHECK(loop.lease_of_turn() == first + 63s);
+  loop.end_visit();
 }
 
 TEST_CASE("async: a loop's chance is its world's") {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <ctime>
+#include <limits>
 
 #include "cli/options.h"
 
@@ -146,6 +147,14 @@ TEST_CASE("cli: stamps of touch -t") {
     CAPTURE(bad);
     CHECK_FALSE(parse_stamp(bad));
   }
+}
+
+TEST_CASE("cli: seconds and their fractions, as far as there are any") {
+  CHECK(parse_date("@-1.5") == Time{-2, 500'000'000});
+  CHECK(parse_date("@-0.25") == Time{-1, 750'000'000});
+  CHECK(parse_date("@-9223372036854775808") == Time{std::numeric_limits<std::int64_t>::min(), 0});
+  CHECK_FALSE(parse_date("@-9223372036854775808.5"));
+  CHECK_FALSE(parse_date("@9223372036854775808"));
 }
 
 TEST_CASE("cli: counts and intervals") {

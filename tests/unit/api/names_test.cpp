@@ -1,5 +1,5 @@
-// The public API beyond reading and writing by path: open directories, locks, extended attributes, copies,
-// space, memory that the library keeps instead of a copy.
+// Names in the public API: open directories, renaming and linking from one to another, nodes, rights, owners, extended
+// attributes, lists.
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,10 +26,6 @@ std::set<std::string> names_in(Names& directory, const std::string& path) {
   std::set<std::string> out;
   CHECK(ok(directory.list(path, [&](const DirectoryEntry& entry) { return out.insert(entry.name).second; })));
   return out;
-}
-
-LockRequest lock_of(std::uint64_t owner, bool write, std::uint64_t offset, std::uint64_t length) {
-  return {owner, write, {offset, length}};
 }
 
 }  // namespace
@@ -169,176 +165,25 @@ TEST_CASE("api: extended attributes") {
   CHECK(errno_of(client.remove_xattr("/file", "color")) == ENODATA);
 }
 
-TEST_CASE("api: locks keep others out, and owners of one client") {
+TEST_CASE("api: a list ends where it is told to, and calls may be made from inside of it") {
   Mounted m;
-  m.server.add_file("/file", "text");
-  (void)m.connect();
-  auto file = m.open("/file");
-  auto stranger = Client::connect(m.server.target(), &m.notices);
-  REQUIRE(ok(stranger));
-  auto theirs = (*stranger)->open("/file", OpenMode::read_write);
-  REQUIRE(ok(theirs));
-  CHECK(ok(file->lock(lock_of(1, true, 0, 10))));
-  CHECK(ok(file->lock(lock_of(1, false, 5, 2))));  // its own is no hindrance
-  CHECK(errno_of((*theirs)->lock(lock_of(1, true, 3, 1))) == EAGAIN);
-  CHECK(errno_of(file->lock(lock_of(2, true, 3, 1))) == EAGAIN);
-  const auto holder = (*theirs)->test_lock(lock_of(1, true, 0, 100));
-  REQUIRE(ok(holder));
-  REQUIRE(*holder);
-  CHECK_FALSE((*holder)->ours);
-  CHECK((*holder)->range.offset == 0);
-  const auto ours = file->test_lock(lock_of(2, true, 0, 1));
-  REQUIRE(ok(ours));
-  REQUIRE(*ours);
-  CHECK((*ours)->ours);
-  CHECK((*ours)->owner == 1);
-  CHECK(ok(file->unlock(1, {0, 5})));
-  CHECK(ok((*theirs)->lock(lock_of(1, true, 0, 5))));
-  CHECK(errno_of((*theirs)->lock(lock_of(1, true, 0, 8))) == EAGAIN);
-  CHECK(ok(file->unlock(1)));
-  CHECK(ok(file->unlock(7)));  // who has none
-  CHECK(ok((*theirs)->lock(lock_of(1, true, 0, 8))));
-  CHECK(ok((*theirs)->close()));
-  CHECK(m.server.locks("/file").empty());
-}
-
-TEST_CASE("api: a lock is waited for, and no longer than was said") {
-  Mounted m;
-  m.server.add_file("/file", "text");
+  for (int i = 0; i < 50; ++i) m.server.add_file("/d/" + std::to_string(i), std::string(7, 'x'));
   Client& client = m.connect();
-  auto file = m.open("/file");
-  CHECK(ok(file->lock(lock_of(1, true, 0, 10))));
-  const Stopwatch watch;
-  CHECK(errno_of(file->lock(lock_of(2, true, 0, 1), 100ms)) == EAGAIN);
-  CHECK(watch.elapsed() >= 100ms);
-  CHECK(watch.elapsed() < 3s);
-  std::thread other([&] {
-    std::this_thread::sleep_for(50ms);
-    CHECK(ok(file->unlock(1)));
+  std::set<std::string> seen;
+  const Status some = client.list("/d", [&](const DirectoryEntry& entry) {
+    CHECK(client.stat("/d/" + entry.name)->size == 7);
+    CHECK(ok(client.remove_file("/d/" + entry.name)));
+    return seen.insert(entry.name).second && seen.size() < 20;
   });
-  CHECK(ok(file->lock(lock_of(2, true, 0, 1), 10s)));
-  other.join();
-  CHECK(ok(client.ping()));
-  CHECK(ok(file->close()));
-  CHECK(m.server.locks("/file").empty());
-}
-
-TEST_CASE("api: locks of an interrupted wait are nobody's") {
-  Mounted m;
-  m.server.add_file("/file", "text");
-  const Interrupt interrupt;
-  (void)m.connect("", interrupt.fd());
-  auto file = m.open("/file");
-  CHECK(ok(file->lock(lock_of(1, true, 0, 10))));
-  std::thread other([&] {
-    std::this_thread::sleep_for(30ms);
-    interrupt.set();
+  CHECK(ok(some));
+  CHECK(seen.size() == 20);
+  std::size_t left = 0;
+  const Status rest = client.list("/d", [&](const DirectoryEntry& entry) {
+    CHECK_FALSE(seen.contains(entry.name));
+    return ++left != 0;
   });
-  CHECK(errno_of(file->lock(lock_of(2, true, 0, 1), 10s)) == EINTR);
-  other.join();
-  interrupt.clear();
-  CHECK(ok(file->unlock(1)));
-  CHECK(ok(file->lock(lock_of(3, true, 0, 10))));
-  CHECK(ok(file->close()));
-}
-
-TEST_CASE("api: what was opened for reading is not locked for writing") {
-  Mounted m;
-  m.server.add_file("/file", "text");
-  (void)m.connect();
-  auto file = m.open("/file", OpenMode::read);
-  CHECK(ok(file->lock(lock_of(1, false, 0, 1))));
-  CHECK(errno_of(file->lock(lock_of(1, true, 0, 1))) == EBADF);
-  CHECK(ok(file->close()));
-}
-
-TEST_CASE("api: copies within the server, holes, room") {
-  Mounted m;
-  m.server.add_file("/source", pattern(10'000));
-  m.server.add_file("/target", "");
-  (void)m.connect();
-  auto source = m.open("/source", OpenMode::read);
-  auto target = m.open("/target");
-  std::uint64_t copied = 0;
-  while (copied < 5000) {
-    const auto count = target->copy_from(*source, 100 + copied, copied, 5000 - copied);
-    REQUIRE(ok(count));
-    REQUIRE(*count != 0);
-    copied += *count;
-  }
-  CHECK(m.server.stable_content("/target") == pattern(10'000).substr(100, 5000));
-  CHECK(errno_of(source->copy_from(*target, 0, 0, 1)) == EBADF);
-  CHECK(ok(target->allocate(0, 8000)));
-  CHECK(target->attributes()->size == 8000);
-  CHECK(ok(target->deallocate(1000, 2000)));
-  CHECK(**target->seek(1000, true) == 1000);
-  CHECK(**target->seek(1000, false) == 3000);
-  CHECK(errno_of(source->allocate(0, 1)) == EBADF);
-  auto stranger = Client::connect(m.server.target(), &m.notices);
-  REQUIRE(ok(stranger));
-  auto theirs = (*stranger)->open("/source", OpenMode::read);
-  REQUIRE(ok(theirs));
-  CHECK(errno_of(target->copy_from(**theirs, 0, 0, 1)) == EXDEV);
-  CHECK(ok(source->close()));
-  CHECK(errno_of(target->copy_from(*source, 0, 0, 1)) == EBADF);
-}
-
-TEST_CASE("api: what NFSv4.1 does not have is refused as such") {
-  Mounted m;
-  m.server.add_file("/file", "text");
-  m.server.set_newest_minor(1);
-  Client& client = m.connect();
-  auto file = m.open("/file");
-  auto source = m.open("/file", OpenMode::read);
-  CHECK(errno_of(file->copy_from(*source, 0, 10, 4)) == EOPNOTSUPP);
-  CHECK(errno_of(file->seek(0, true)) == EOPNOTSUPP);
-  CHECK(errno_of(file->allocate(0, 10)) == EOPNOTSUPP);
-  CHECK(errno_of(file->deallocate(0, 10)) == EOPNOTSUPP);
-  CHECK(errno_of(file->next_extent(0)) == ENOTSUP);
-  CHECK(errno_of(client.get_xattr("/file", "x")) == EOPNOTSUPP);
-}
-
-TEST_CASE("api: a write that is on the disk when it is answered") {
-  Mounted m;
-  m.server.add_file("/file", "");
-  (void)m.connect("wsize=4K");
-  auto file = m.open("/file");
-  const std::string data = pattern(20'000);
-  CHECK(*file->write(bytes(data), 0, Stability::on_disk) == data.size());
-  CHECK(m.server.stable_content("/file") == data);
-  CHECK(m.server.count(OP_COMMIT) == 0);
-  CHECK(ok(file->sync()));
-  CHECK(m.server.count(OP_COMMIT) == 0);
-}
-
-TEST_CASE("api: memory with a keeper is held until its data is stable, and written again from there") {
-  Mounted m;
-  m.server.add_file("/file", "");
-  Client& client = m.connect();
-  auto file = m.open("/file");
-  const auto data = std::make_shared<std::string>(pattern(5000));
-  std::atomic<int> done{0};
-  file->start_write(
-      bytes(*data), 0,
-      [&](const Result<std::size_t>& result) {
-        CHECK(ok(result));
-        ++done;
-      },
-      data);
-  while (done == 0) client.wait(50ms);
-  CHECK(data.use_count() > 1);
-  m.server.restart();  // loses it
-  CHECK(ok(file->sync()));
-  CHECK(m.server.stable_content("/file") == *data);
-  CHECK(data.use_count() == 1);
-  // Of what fails nothing is kept.
-  m.server.answer(OP_WRITE, NFS4ERR_NOSPC);
-  file->start_write(
-      bytes(*data), 0, [&](const Result<std::size_t>& result) { done = result ? 100 : 2; }, data);
-  while (done == 1) client.wait(50ms);
-  CHECK(done == 2);
-  CHECK(data.use_count() == 1);
-  CHECK(ok(file->close()));
+  CHECK(ok(rest));
+  CHECK(left == 30);
 }
 
 }  // namespace nfsrdma

@@ -1,15 +1,11 @@
-// What tasks are made of beside the loop itself: several at once, those that end with their owner, guards, letters, pauses,
-// work on other threads.
+// Several tasks at once, those that end with their owner, waiting until something is so, guards of what is under way, and
+// pauses: each, tasks, until, under_way, backoff.
+#include "async/tasks.h"
+
 #include <doctest/doctest.h>
-#include <poll.h>
-#include <pthread.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
-#include <functional>
-#include <future>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -19,9 +15,6 @@
 #include "async/all.h"
 #include "async/backoff.h"
 #include "async/each.h"
-#include "async/helper.h"
-#include "async/mailbox.h"
-#include "async/tasks.h"
 #include "async/under_way.h"
 #include "async/until.h"
 #include "support/virtual_world.h"
@@ -62,11 +55,6 @@ Task<void> note_told(Event& event, std::string& log, char name) {
   }
 }
 
-bool is_readable(int fd) {
-  pollfd one{fd, POLLIN, 0};
-  return ::poll(&one, 1, 0) == 1;
-}
-
 }  // namespace
 
 // ---- Several at once ----
@@ -98,6 +86,7 @@ TEST_CASE("async: who waits for all() may be destroyed before they end") {
 }
 
 namespace {
+
 struct Many {
   explicit Many(Loop& on) : loop(on) {}
   Loop& loop;
@@ -110,6 +99,7 @@ struct Many {
     done.push_back(index);
   }
 };
+
 }  // namespace
 
 TEST_CASE("async: each of many is done once, so many of them beside each other and no more") {
@@ -174,10 +164,12 @@ TEST_CASE("async: Tasks hold what has not ended, and destroy it with themselves"
 // ---- Waiting for what is so ----
 
 namespace {
+
 Task<void> note_until(Event& event, TimePoint deadline, const bool& is_so, std::string& log) {
   const bool in_time = co_await until(event, deadline, [&is_so] { return is_so; });
   log += in_time ? 'y' : 'n';
 }
+
 }  // namespace
 
 TEST_CASE("async: until() looks before it waits, and again at each notification") {
@@ -273,88 +265,6 @@ TEST_CASE("async: each pause is twice as long as the one before, up to the longe
   CHECK(pauses.take() == 20ms);
   CHECK(pauses.take() == 35ms);
   CHECK(pauses.take() == 35ms);
-}
-
-// ---- The lease's clock ----
-
-TEST_CASE("S7 async: the lease's time of a turn, or of a visit, is the one that was read first in it") {
-  Still m;
-  LeaseTime first{};
-  m.loop.post([&] {
-    first = m.loop.lease_of_turn();
-    m.world.pass(3s);
-    m.loop.time_passed();
-    CHECK(m.loop.lease_now() == first + 3s);
-    CHECK(m.loop.lease_of_turn() == first);
-  });
-  CHECK(m.loop.turn(TimePoint::min()));
-  m.loop.begin_visit();
-  CHECK(m.loop.lease_of_turn() == first + 3s);
-  m.world.sleep(60s);
-  CHECK(m.loop.lease_of_turn() == first + 3s);
-  m.loop.end_visit();
-  m.loop.begin_visit();
-  CHECK(m.loop.lease_of_turn() == first + 63s);
-  m.loop.end_visit();
-}
-
-// ---- Other threads ----
-
-TEST_CASE("async: letters arrive in their order, and their descriptor is readable while there are any") {
-  Mailbox<int> mailbox;
-  std::vector<int> letters, taken;
-  mailbox.give(letters);
-  CHECK_FALSE(is_readable(mailbox.descriptor()));
-  for (int round = 0; round < 3; ++round) {
-    letters = {1, 2};
-    mailbox.give(letters);
-    CHECK(letters.empty());
-    letters = {3};
-    mailbox.give(letters);
-    CHECK(letters.empty());
-    CHECK(is_readable(mailbox.descriptor()));
-    mailbox.take(taken);
-    CHECK(taken == std::vector<int>{1, 2, 3});
-    CHECK_FALSE(is_readable(mailbox.descriptor()));
-    taken.clear();
-    mailbox.take(taken);
-    CHECK(taken.empty());
-  }
-}
-
-namespace {
-bool is_blocked(int signal) {
-  sigset_t now;
-  sigemptyset(&now);
-  ::pthread_sigmask(SIG_SETMASK, nullptr, &now);
-  return sigismember(&now, signal) == 1;
-}
-}  // namespace
-
-TEST_CASE("async: a helper takes none of the program's signals, and its maker goes on taking them") {
-  Loop loop;
-  const bool before = is_blocked(SIGTERM);
-  const std::function<int()> work = [] { return is_blocked(SIGTERM) && is_blocked(SIGINT) ? 1 : 2; };
-  CHECK(loop.run(on_helper<int>(loop, loop.now() + 30s, work)) == std::optional(1));
-  CHECK(is_blocked(SIGTERM) == before);
-}
-
-TEST_CASE("async: work that does not end in time is left behind, with all that it uses") {
-  Loop loop;
-  std::promise<int> gate;
-  const auto ended = std::make_shared<std::promise<void>>();
-  const auto end = ended->get_future();
-  const std::function<int()> work = [open = gate.get_future().share(), ended] {
-    const int out = open.get();
-    ended->set_value();
-    return out;
-  };
-  CHECK_FALSE(loop.run(on_helper<int>(loop, loop.now() + 5ms, work)));
-  CHECK(loop.next_timer() == TimePoint::max());
-  CHECK_FALSE(loop.turn(TimePoint::min()));
-  gate.set_value(7);
-  CHECK(end.wait_for(30s) == std::future_status::ready);
-  CHECK_FALSE(loop.turn(TimePoint::min()));  // its result is nobody's
 }
 
 }  // namespace nfsrdma::async
