@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reads the includes of all sources against libclient/layers.txt, and README.md's table; the names that two sources
-of a layer both have for themselves, since they are compiled as one where tidy and the sanitizers look at them; and
-whether each unit test lies in the folder of a layer.
+of a layer, or two tests of a folder, both have for themselves, since they are compiled as one where tidy and the
+sanitizers look at them; and whether each unit test lies in the folder of a layer.
 
 tests/layers.py           says what is wrong, and fails if anything is
 tests/layers.py --write   draws the table anew
@@ -92,7 +92,8 @@ def check_includes(layers, problems):
 def check_own_names(problems):
     """Constants and types only: functions may be overloads."""
     had = {}
-    for path, _ in sources():
+    tests = sorted(path for top in ("unit", "conformance") for path in (ROOT / "tests" / top).rglob("*.cpp"))
+    for path in [path for path, _ in sources()] + tests:
         text = path.read_text() if path.suffix == ".cpp" else ""
         for block in re.findall(r"^namespace \{$.*?^\}  // namespace$", text, re.S | re.M):
             for match in re.findall(r"^(?:constexpr|const) .*?\b(k[A-Z]\w*)|^(?:class|struct|enum class) (\w+)[^;]*$", block, re.M):

@@ -11,7 +11,7 @@ using test::hex;
 
 namespace {
 
-constexpr cb_op::All* kAll = nullptr;
+constexpr cb_op::All* kAllCallbacks = nullptr;
 
 template <class... Op>
 void exercise(std::tuple<Op...>*) {
@@ -48,23 +48,23 @@ T golden(const std::string& text) {
   return value;
 }
 
-constexpr const char* kSession = "11111111 11111111 11111111 11111111";
+constexpr const char* kCallbackSession = "11111111 11111111 11111111 11111111";
 constexpr const char* kHandle = "00000003 0a0b0c00";
 constexpr const char* kStateid = "00000001 eeeeeeeeeeeeeeeeeeeeeeee";
 
 }  // namespace
 
 TEST_CASE("callback types: arguments and results survive encoding and decoding") {
-  exercise(kAll);
+  exercise(kAllCallbacks);
   test::check_codec("CB_COMPOUND", test::ValueOf<CB_COMPOUND4args_head>());
   test::check_codec("CB_COMPOUND", test::ValueOf<CB_COMPOUND4res_head>());
   test::check_codec("CB_ILLEGAL", test::ValueOf<CB_ILLEGAL4res>());
 }
 TEST_CASE("callback types: every result has a status, and a failure nothing else") {
-  CHECK(all_carry_status(kAll));
+  CHECK(all_carry_status(kAllCallbacks));
 }
 TEST_CASE("U2 callback types: nothing in the callback program is DDP-eligible (RFC 8267 4.1)") {
-  CHECK(eligible_items(kAll) == 0);
+  CHECK(eligible_items(kAllCallbacks) == 0);
 }
 
 TEST_CASE("callback golden: CB_COMPOUND heads") {
@@ -79,7 +79,7 @@ TEST_CASE("callback golden: CB_COMPOUND heads") {
 }
 
 TEST_CASE("callback golden: CB_SEQUENCE") {
-  const auto args = golden<CB_SEQUENCE4args>(std::string(kSession) +
+  const auto args = golden<CB_SEQUENCE4args>(std::string(kCallbackSession) +
                                              "00000005 00000001 00000003 00000001"  // seqid, slot, highest
                                              "00000001 22222222 22222222 22222222 22222222"
                                              "00000002 00000009 00000004 0000000a 00000006");
@@ -92,9 +92,9 @@ TEST_CASE("callback golden: CB_SEQUENCE") {
   REQUIRE(calls.size() == 2);
   CHECK(calls[0].rc_sequenceid == 9);
   CHECK(calls[1].rc_slotid == 6);
-  golden<CB_SEQUENCE4args>(kSession + std::string("00000005 00000001 00000003 00000000 00000000"));
-  const auto res =
-      golden<CB_SEQUENCE4res>("00000000" + std::string(kSession) + "00000005 00000001 00000003 00000002");
+  golden<CB_SEQUENCE4args>(kCallbackSession + std::string("00000005 00000001 00000003 00000000 00000000"));
+  const auto res = golden<CB_SEQUENCE4res>("00000000" + std::string(kCallbackSession) +
+                                           "00000005 00000001 00000003 00000002");
   CHECK(res.get<NFS4_OK>()->csr_slotid == 1);
   CHECK(res.get<NFS4_OK>()->csr_highest_slotid == 3);
   CHECK(res.get<NFS4_OK>()->csr_target_highest_slotid == 2);
