@@ -1,4 +1,4 @@
-// The file layer on a PlainEngine, and a loop.
+// The file layer on a PlainEngine, and a loop on virtual time.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -11,6 +11,7 @@
 
 #include "fs/file_system.h"
 #include "support/plain_engine.h"
+#include "support/virtual_world.h"
 
 namespace nfsrdma::fs::plain {
 
@@ -72,7 +73,8 @@ struct Plain {
   }
   std::string take_calls() { return std::exchange(calls, ""); }
 
-  async::Loop loop;
+  nfsrdma::testing::VirtualWorld world;
+  async::Loop loop{world};
   std::string calls;
   std::shared_ptr<PlainEngine> engine;
   std::optional<FileSystem> files;

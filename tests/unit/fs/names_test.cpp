@@ -450,10 +450,7 @@ TEST_CASE("F8 what a page says is believed for the time that is left of it") {
     l.make("a");
     l.list();
     const Entry young = l.entry("a");
-    l.loop.run([](async::Loop& loop) -> async::Task<int> {
-      co_await loop.sleep_for(std::chrono::milliseconds(3));
-      co_return 0;
-    }(l.loop));
+    l.world.pass(std::chrono::milliseconds(3));
     const Entry old = l.entry("a");
     CHECK(old.inode == young.inode);
     CHECK(old.attributes_valid < young.attributes_valid - Seconds(0.002));
@@ -464,10 +461,7 @@ TEST_CASE("F8 what a page says is believed for the time that is left of it") {
     Listing l(options);
     l.make("a");
     l.list();
-    l.loop.run([](async::Loop& loop) -> async::Task<int> {
-      co_await loop.sleep_for(std::chrono::milliseconds(3));
-      co_return 0;
-    }(l.loop));
+    l.world.pass(std::chrono::milliseconds(3));
     CHECK(l.entry("a").inode == 0);
   }
 }
