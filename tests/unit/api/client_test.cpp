@@ -683,8 +683,9 @@ TEST_CASE("api: for ever is a time like others, to wait, for a lock, and for ans
   CHECK_FALSE((*client)->wait(std::chrono::milliseconds::min()));
 
   CHECK(ok(file.lock({1, true, {0, 10}})));
+  server.clear_calls();
   std::thread unlocker([&] {
-    std::this_thread::sleep_for(20ms);
+    CHECK(eventually([&] { return server.count(OP_LOCK) != 0; }));
     CHECK(ok(file.unlock(1)));
   });
   CHECK(ok(file.lock({2, true, {0, 1}}, kForEver)));

@@ -65,8 +65,9 @@ TEST_CASE("api: a lock is waited for, and no longer than was said") {
   CHECK(errno_of(file->lock(lock_of(2, true, 0, 1), 100ms)) == EAGAIN);
   CHECK(watch.elapsed() >= 100ms);
   CHECK(watch.elapsed() < 3s);
+  m.server.clear_calls();
   std::thread other([&] {
-    std::this_thread::sleep_for(50ms);
+    CHECK(eventually([&] { return m.server.count(OP_LOCK) != 0; }));
     CHECK(ok(file->unlock(1)));
   });
   CHECK(ok(file->lock(lock_of(2, true, 0, 1), 10s)));
@@ -83,8 +84,9 @@ TEST_CASE("api: locks of an interrupted wait are nobody's") {
   (void)m.connect("", interrupt.fd());
   auto file = m.open("/file");
   CHECK(ok(file->lock(lock_of(1, true, 0, 10))));
+  m.server.clear_calls();
   std::thread other([&] {
-    std::this_thread::sleep_for(30ms);
+    CHECK(eventually([&] { return m.server.count(OP_LOCK) != 0; }));
     interrupt.set();
   });
   CHECK(errno_of(file->lock(lock_of(2, true, 0, 1), 10s)) == EINTR);
