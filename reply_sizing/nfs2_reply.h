@@ -3,8 +3,8 @@
 // Pure functions; any thread.
 #pragma once
 
-#include "nfs2/types/procedures.h"
 #include "reply_sizing/reply_size.h"
+#include "wire/nfs2/procedures.h"
 
 namespace nfsrdma::reply_sizing {
 

@@ -11,8 +11,8 @@
 // Pure functions; any thread.
 #pragma once
 
-#include "nfs3/types/procedures.h"
 #include "reply_sizing/reply_size.h"
+#include "wire/nfs3/procedures.h"
 
 namespace nfsrdma::reply_sizing {
 

@@ -22,9 +22,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "nfs4/types/attributes.h"
-#include "nfs4/types/ops.h"
 #include "reply_sizing/reply_size.h"
+#include "wire/nfs4/attributes.h"
+#include "wire/nfs4/ops.h"
 
 namespace nfsrdma::reply_sizing {
 

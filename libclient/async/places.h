@@ -10,7 +10,7 @@
 // A task that must not wait for others may take a Place without waiting.
 //
 // Line is the queue behind Places, which is also used where the places are another resource
-// (nfs4/slot_queue.h).
+// (nfs4/session/slot_queue.h).
 //
 // Confined to the loop's thread. The Places must outlive each Place and each wait.
 #pragma once

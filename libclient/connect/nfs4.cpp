@@ -4,9 +4,9 @@
 #include "connect/nfs4_options.h"
 #include "connect/protocol.h"
 #include "engine/path.h"
-#include "nfs4/crossing.h"
-#include "nfs4/engine.h"
-#include "nfs4/session.h"
+#include "nfs4/files/engine.h"
+#include "nfs4/session/session.h"
+#include "nfs4/state/crossing.h"
 
 namespace nfsrdma::connect {
 namespace {

@@ -7,8 +7,8 @@
 #include "connect/nfs4_options.h"
 #include "connect/protocol.h"
 #include "engine/path.h"
-#include "nfs4/crossing.h"
-#include "nfs4/engine.h"
+#include "nfs4/files/engine.h"
+#include "nfs4/state/crossing.h"
 #include "nfs4/v40/sessionless.h"
 
 namespace nfsrdma::connect {

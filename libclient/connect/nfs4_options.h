@@ -2,7 +2,7 @@
 #pragma once
 
 #include "connect/protocol.h"
-#include "nfs4/session_facts.h"
+#include "nfs4/compound/session_facts.h"
 
 namespace nfsrdma::connect {
 

@@ -22,8 +22,8 @@
 #include <span>
 
 #include "calling/procedure_calls.h"
-#include "nfs2/types/acl.h"
-#include "nfs3/types/procedures.h"
+#include "wire/nfs2/acl.h"
+#include "wire/nfs3/procedures.h"
 
 namespace nfsrdma::nfs2 {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "nfs3/types/types.h"
+#include "wire/nfs3/types.h"
 
 namespace nfsrdma::nfs3 {
 

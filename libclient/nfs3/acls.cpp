@@ -1,11 +1,11 @@
-// Access control lists by NFSACL (nfs3/types/acl.h): the ACL operations of Names.
+// Access control lists by NFSACL (wire/nfs3/acl.h): the ACL operations of Names.
 //
 // The Reply to GETACL has no bound of its own. At first room for 32 KiB is provided, which is more than Linux
 // needs, then as much as a READ may return (RFC 8267 3.1.2).
 #include <cerrno>
 
 #include "nfs3/names.h"
-#include "nfs3/types/status.h"
+#include "wire/nfs3/status.h"
 
 namespace nfsrdma::nfs3 {
 namespace {

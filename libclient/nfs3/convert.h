@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "engine/spot.h"
-#include "nfs3/types/types.h"
 #include "nfsrdma/types.h"
+#include "wire/nfs3/types.h"
 
 namespace nfsrdma::nfs3 {
 

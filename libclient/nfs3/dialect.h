@@ -10,9 +10,9 @@
 
 #include "calling/procedure_calls.h"
 #include "nfs2/translation.h"
-#include "nfs3/types/acl.h"
-#include "nfs3/types/procedures.h"
 #include "reply_sizing/nfs3_reply.h"
+#include "wire/nfs3/acl.h"
+#include "wire/nfs3/procedures.h"
 
 namespace nfsrdma::nfs3 {
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "nfs3/types/status.h"
+#include "wire/nfs3/status.h"
 #include "writing/question.h"
 
 namespace nfsrdma::nfs3 {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "nfs3/types/status.h"
+#include "wire/nfs3/status.h"
 #include "writing/question.h"
 
 namespace nfsrdma::nfs3 {

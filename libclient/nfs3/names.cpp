@@ -8,7 +8,7 @@
 #include "async/all.h"
 #include "async/buggify.h"
 #include "engine/access_bits.h"
-#include "nfs3/types/status.h"
+#include "wire/nfs3/status.h"
 
 namespace nfsrdma::nfs3 {
 namespace {

@@ -27,8 +27,8 @@
 #include "nfs3/above.h"
 #include "nfs3/convert.h"
 #include "nfs3/dialect.h"
-#include "nfs3/types/acl.h"
-#include "nfs3/types/procedures.h"
+#include "wire/nfs3/acl.h"
+#include "wire/nfs3/procedures.h"
 
 namespace nfsrdma::nfs3 {
 

@@ -5,7 +5,7 @@
 //     };
 //
 // Code that makes calls takes such a type as a template argument. A program may define further members
-// (nfs3/types/procedures.h: whether the procedure may be repeated).
+// (wire/nfs3/procedures.h: whether the procedure may be repeated).
 #pragma once
 
 #include <cstdint>

@@ -4,8 +4,8 @@
 #include <tuple>
 
 #include "bridge/reduce.h"
-#include "nfs4/types/ops.h"
 #include "rpc/message.h"
+#include "wire/nfs4/ops.h"
 
 namespace nfsrdma::bridge {
 namespace {

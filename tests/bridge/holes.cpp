@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bridge/reduce.h"
-#include "nfs4/types/ops.h"
+#include "wire/nfs4/ops.h"
 
 namespace nfsrdma::bridge {
 namespace {

@@ -3,7 +3,7 @@
 #include <cerrno>
 
 #include "acl/octets.h"
-#include "nfs4/compound.h"
+#include "nfs4/compound/compound.h"
 #include "security/sys.h"
 #include "support/nfs_fixture.h"
 #include "support/nfs_responder.h"

@@ -10,10 +10,10 @@
 #include "aux/record_server.h"
 #include "aux/remote.h"
 #include "aux/rpcbind.h"
-#include "nfs4/callback.h"
-#include "nfs4/types/attributes.h"
+#include "nfs4/compound/callback.h"
 #include "support/callback_call.h"
 #include "support/skipped.h"
+#include "wire/nfs4/attributes.h"
 
 using namespace nfsrdma;
 using namespace nfsrdma::nfs4;

@@ -7,14 +7,14 @@
 // says, each decodes, all but the last are NFS4_OK, and the last has the COMPOUND's status; the same Call
 // once more reaches the handler never if CB_SEQUENCE was good, and then gets the same bytes or
 // NFS4ERR_RETRY_UNCACHED_REP. NFSv4.0 keeps no Replies: there the same Call is executed again, with the same Reply.
-#include "nfs4/callback.h"
+#include "nfs4/compound/callback.h"
 
 #include <algorithm>
 #include <array>
 
 #include "fuzz.h"
-#include "nfs4/types/ops.h"
 #include "support/random_value.h"
+#include "wire/nfs4/ops.h"
 
 using namespace nfsrdma;
 using namespace nfsrdma::nfs4;

@@ -1,7 +1,7 @@
 // READ_PLUS results from any octets, with a Write chunk or without: decoded, and put together.
 //
 // Whatever is accepted fills the reader's memory with what its elements say, each byte by the first element that has it.
-#include "nfs4/read_plus.h"
+#include "nfs4/files/read_plus.h"
 
 #include <algorithm>
 #include <optional>

@@ -14,14 +14,14 @@
 #include "async/loop.h"
 #include "aux/programs.h"
 #include "fuzz.h"
-#include "nfs2/types/acl.h"
-#include "nfs3/types/acl.h"
-#include "nfs3/types/procedures.h"
-#include "nfs4/compound.h"
-#include "nfs4/types/attributes.h"
-#include "nfs4/types/ops.h"
+#include "nfs4/compound/compound.h"
 #include "rpc/message.h"
 #include "support/random_value.h"
+#include "wire/nfs2/acl.h"
+#include "wire/nfs3/acl.h"
+#include "wire/nfs3/procedures.h"
+#include "wire/nfs4/attributes.h"
+#include "wire/nfs4/ops.h"
 
 using namespace nfsrdma;
 using namespace nfsrdma::nfs4;

@@ -1,12 +1,12 @@
 #include "sim/client.h"
 
-#include "nfs4/types/status.h"
 #include "security/choice.h"
 #include "security/sys.h"
 #include "sim/locks.h"
 #include "sim/server.h"
 #include "support/fixed_roots.h"
 #include "support/no_locks.h"
+#include "wire/nfs4/status.h"
 
 namespace nfsrdma::sim {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "nfs4/types/status.h"
+#include "wire/nfs4/status.h"
 
 namespace nfsrdma::sim {
 

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "nfs4/types/ops.h"
-#include "nfs4/types/ops_callback.h"
 #include "rpc/message.h"
+#include "wire/nfs4/ops.h"
+#include "wire/nfs4/ops_callback.h"
 
 namespace nfsrdma::test {
 

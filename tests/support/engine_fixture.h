@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "engine/path.h"
-#include "nfs4/convert.h"
-#include "nfs4/engine.h"
-#include "nfs4/locks.h"
-#include "nfs4/session.h"
+#include "nfs4/files/convert.h"
+#include "nfs4/files/engine.h"
+#include "nfs4/files/locks.h"
+#include "nfs4/session/session.h"
 #include "security/sys.h"
 #include "sim/fabric/network.h"
 #include "support/loopback.h"

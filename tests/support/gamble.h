@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "nfs4/compound.h"
+#include "nfs4/compound/compound.h"
 #include "support/engine_fixture.h"
 
 namespace nfsrdma::testing {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "fs/file_system.h"
-#include "nfs4/engine.h"
+#include "nfs4/files/engine.h"
 #include "support/engine_fixture.h"
 
 namespace nfsrdma::testing {

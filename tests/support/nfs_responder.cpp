@@ -5,10 +5,10 @@
 #include <map>
 #include <utility>
 
-#include "nfs2/types/acl.h"
 #include "rpc/message.h"
 #include "rpcrdma/header.h"
 #include "rpcrdma/private_data.h"
+#include "wire/nfs2/acl.h"
 
 namespace nfsrdma::testing {
 

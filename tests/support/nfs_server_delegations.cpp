@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "nfs4/types/attributes.h"
 #include "support/nfs_server_state.h"
+#include "wire/nfs4/attributes.h"
 
 namespace nfsrdma::testing {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <optional>
 
-#include "nfs4/types/ops.h"
+#include "wire/nfs4/ops.h"
 
 namespace nfsrdma::testing {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "nfs4/types/base.h"
+#include "wire/nfs4/base.h"
 
 namespace nfsrdma::testing {
 

@@ -24,12 +24,12 @@
 #include <vector>
 
 #include "async/loop.h"
-#include "nfs3/types/acl.h"
-#include "nfs4/types/attributes.h"
-#include "nfs4/types/ops_callback.h"
 #include "support/nfs_server_content.h"
 #include "support/nfs_server_habits.h"
 #include "support/seen_call.h"
+#include "wire/nfs3/acl.h"
+#include "wire/nfs4/attributes.h"
+#include "wire/nfs4/ops_callback.h"
 #include "xdr/decoder.h"
 
 namespace nfsrdma::testing {

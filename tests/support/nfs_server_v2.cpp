@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "nfs2/types/acl.h"
-#include "nfs3/types/procedures.h"
 #include "support/nfs_server_state.h"
+#include "wire/nfs2/acl.h"
+#include "wire/nfs3/procedures.h"
 
 namespace nfsrdma::testing {
 namespace {

@@ -6,9 +6,9 @@
 #include <tuple>
 #include <utility>
 
-#include "nfs3/types/acl.h"
-#include "nfs3/types/procedures.h"
 #include "support/nfs_server_state.h"
+#include "wire/nfs3/acl.h"
+#include "wire/nfs3/procedures.h"
 
 namespace nfsrdma::testing {
 namespace {

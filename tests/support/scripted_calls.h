@@ -1,4 +1,5 @@
-// A Calls (nfs4/calls.h) whose server is the test: for parts of a session by themselves, on virtual time.
+// A Calls (nfs4/compound/calls.h) whose server is the test: for parts of a session by themselves, on virtual
+// time.
 //
 //     ScriptedCalls calls;
 //     Leftovers leftovers(calls, opens, outstanding);
@@ -22,8 +23,8 @@
 #include <vector>
 
 #include "async/until.h"
-#include "nfs4/calls.h"
-#include "nfs4/open_state.h"
+#include "nfs4/compound/calls.h"
+#include "nfs4/state/open_state.h"
 #include "sim/simulation.h"
 
 namespace nfsrdma::testing {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "nfs4/types/ops.h"
 #include "nfsrdma/options.h"
+#include "wire/nfs4/ops.h"
 
 namespace nfsrdma::testing {
 

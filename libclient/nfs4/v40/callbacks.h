@@ -5,8 +5,8 @@
 
 #include <optional>
 
-#include "nfs4/callback.h"
-#include "nfs4/delegations.h"
+#include "nfs4/compound/callback.h"
+#include "nfs4/state/delegations.h"
 
 namespace nfsrdma::nfs4 {
 

@@ -4,8 +4,8 @@
 // Confined to the loop's thread.
 #pragma once
 
-#include "nfs4/client_state.h"
-#include "nfs4/recovery.h"
+#include "nfs4/state/client_state.h"
+#include "nfs4/state/recovery.h"
 #include "nfs4/v40/registration.h"
 
 namespace nfsrdma::nfs4 {

@@ -32,7 +32,7 @@
 #include <memory>
 
 #include "async/mutex.h"
-#include "nfs4/compound.h"
+#include "nfs4/compound/compound.h"
 
 namespace nfsrdma::nfs4 {
 

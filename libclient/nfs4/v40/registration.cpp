@@ -3,8 +3,8 @@
 #include <cerrno>
 #include <span>
 
-#include "nfs4/limits.h"
-#include "nfs4/types/ops_callback.h"
+#include "nfs4/state/limits.h"
+#include "wire/nfs4/ops_callback.h"
 
 namespace nfsrdma::nfs4 {
 namespace {

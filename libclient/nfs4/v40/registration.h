@@ -8,7 +8,7 @@
 #pragma once
 
 #include "async/mutex.h"
-#include "nfs4/calls.h"
+#include "nfs4/compound/calls.h"
 
 namespace nfsrdma::nfs4 {
 

@@ -5,10 +5,10 @@
 
 #include "async/backoff.h"
 #include "async/until.h"
-#include "nfs4/pacing.h"
-#include "nfs4/types/status.h"
+#include "nfs4/compound/pacing.h"
 #include "rpc/make_call.h"
 #include "rpc/route.h"
+#include "wire/nfs4/status.h"
 
 namespace nfsrdma::nfs4 {
 namespace {

@@ -1,6 +1,6 @@
 // Calls of NFSv4.0 (RFC 7530), which has no sessions: owners, the client id and its lease, recovery.
 //
-// An attempt of a call (the loop around it is in lease_holder.h):
+// An attempt of a call (the loop around it is in state/lease_holder.h):
 //   the turns of its owners (owners.h) → a place among the calls under way → client id and seqids filled in →
 //   the Channel with the least to do → verdict on the seqids → a client id that the server has forgotten is
 //   recovered.
@@ -9,7 +9,7 @@
 // request returns the same answer. A server that has forgotten it executes it a second time. For a request of
 // an owner the seqid reveals this. A request that makes, removes or replaces names, was sent more than once,
 // and is answered with EXIST or NOENT, ends with ErrorKind::unknown_outcome, and its caller looks at the
-// names (nfs4/outcome.cpp).
+// names (nfs4/files/outcome.cpp).
 //
 // A call that waits for a turn has no place yet, so that one owner's queue does not hold up calls of others.
 // This cannot deadlock, because a call that has a place waits for the server alone.
@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "async/places.h"
-#include "nfs4/lease_holder.h"
+#include "nfs4/state/lease_holder.h"
 #include "nfs4/v40/callbacks.h"
 #include "nfs4/v40/nfs40_recovery.h"
 #include "nfs4/v40/owners.h"

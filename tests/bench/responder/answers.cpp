@@ -6,10 +6,10 @@
 #include <ctime>
 #include <limits>
 
-#include "nfs4/types/types.h"
 #include "responder/attributes.h"
 #include "responder/coding.h"
 #include "responder/version3.h"
+#include "wire/nfs4/types.h"
 
 namespace nfsrdma::bench {
 namespace {

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <string>
 
-#include "nfs4/types/attributes.h"
+#include "wire/nfs4/attributes.h"
 
 namespace nfsrdma::bench {
 namespace {

@@ -1,6 +1,6 @@
 // Many small files at once: read_many, write_many and stat_many on the test server, over each version. What they
 // give, how many requests they take, and what happens where a file is not as the others.
-#include "nfs4/many.h"
+#include "nfs4/files/many.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "bridge/holes.h"
-#include "nfs4/types/ops.h"
 #include "unit/bridge/messages.h"
+#include "wire/nfs4/ops.h"
 
 namespace nfsrdma::bridge {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "ids/owner_names.h"
 #include "ids/system_names.h"
-#include "nfs4/convert.h"
+#include "nfs4/files/convert.h"
 
 namespace nfsrdma::ids {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <cerrno>
 
-#include "nfs2/types/acl.h"
 #include "support/random_value.h"
 #include "support/v3_fixture.h"
+#include "wire/nfs2/acl.h"
 
 namespace nfsrdma::nfs2 {
 namespace {

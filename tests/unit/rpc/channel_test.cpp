@@ -16,13 +16,13 @@
 
 #include "calling/procedure_calls.h"
 #include "fabric/address.h"
-#include "nfs3/types/procedures.h"
-#include "nfs4/compound.h"
+#include "nfs4/compound/compound.h"
 #include "reply_sizing/reply_size.h"
 #include "rpc/make_call.h"
 #include "security/sys.h"
 #include "support/rpcrdma_driver.h"
 #include "support/wired.h"
+#include "wire/nfs3/procedures.h"
 
 namespace nfsrdma::rpc {
 namespace {

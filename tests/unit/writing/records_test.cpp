@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "nfs3/file_record.h"
-#include "nfs4/opens.h"
+#include "nfs4/state/opens.h"
 #include "support/scripted_calls.h"
 
 namespace nfsrdma {

@@ -1,0 +1,104 @@
+// How a client obtains its client id and session, and gives them up (RFC 8881 2.4, 2.10, 18.34 to
+// 18.37, 18.50, 18.51): EXCHANGE_ID, CREATE_SESSION, RECLAIM_COMPLETE, and at the end DESTROY_SESSION
+// and DESTROY_CLIENTID.
+//
+//     begin():    EXCHANGE_ID -> CREATE_SESSION -> RECLAIM_COMPLETE -> the server's limits
+//     a recovery: some or all of these steps (state/recovery.h)
+//     end():      DESTROY_SESSION -> DESTROY_CLIENTID
+//
+// facts() has what the server agreed to, and changes with each step. A new session brings new slots, a new
+// backchannel, and connections that have to be bound to it.
+//
+// Failure. A step without an answer is an Error, and may be made again: EXCHANGE_ID does no harm, and the
+// server recognizes a repeated CREATE_SESSION by its sequence id (create_sequence.h). If server and client
+// cannot agree on that sequence id, the client becomes another instance of itself, and the server drops the
+// state of the instance before.
+//
+// Confined to the loop's thread.
+#pragma once
+
+#include "nfs4/compound/callback.h"
+#include "nfs4/session/create_sequence.h"
+#include "nfs4/session/lanes.h"
+#include "nfs4/session/slot_queue.h"
+
+namespace nfsrdma::nfs4 {
+
+class Handshake {
+ public:
+  /// The parts that Handshake uses; each must outlive it.
+  struct Around {
+    Calls& calls;
+    Lanes& lanes;
+    SlotQueue& slots;
+    CallbackService& backchannel;
+    const SessionOptions& options;
+  };
+  explicit Handshake(const Around& around)
+      : around_(around),
+        verifier_(around.options.verifier),
+        protects_state_(around.options.flavor && around.options.flavor->is_tamper_proof()) {}
+  Handshake(const Handshake&) = delete;
+  Handshake& operator=(const Handshake&) = delete;
+
+  [[nodiscard]] const SessionFacts& facts() const { return facts_; }
+
+  /// Obtains client id and session, from nothing. The first connection is up.
+  async::Task<Status> begin(async::TimePoint deadline);
+  /// Destroys session and client id, as far as the server answers in time.
+  async::Task<Status> end(async::TimePoint deadline);
+
+  // ---- single steps ----
+
+  async::Task<Status> exchange_id(async::TimePoint deadline);
+  /// Returns whether the channel leads to the server that facts() describe, so that the session may use the
+  /// connection. RFC 8881 2.10.5 requires the same server owner (with its minor id), the same scope and the
+  /// same client id. An EXCHANGE_ID with the same arguments changes nothing at the server once the client id
+  /// is confirmed. If only the client id differs, the server may have restarted, or may be a clone of
+  /// another: NFS4ERR_STALE_CLIENTID.
+  async::Task<Result<bool>> leads_to_server(rpc::Channel& channel, async::TimePoint deadline);
+  /// `status`: the server's answer; NFS4_OK also if there was none.
+  async::Task<Status> create_session(async::TimePoint deadline, nfsstat4& status);
+  /// Destroys a session that was given up, if the server still has it, because the client id could not
+  /// be destroyed before.
+  async::Task<void> destroy_old_session(sessionid4 session, async::TimePoint deadline);
+  async::Task<Status> reclaim_complete(async::TimePoint deadline);
+  /// Fetches the server's lease time, and the most bytes that it takes in one READ and WRITE.
+  async::Task<Status> fetch_limits(async::TimePoint deadline);
+
+  /// Sets whether the server wants its clients to reclaim their state, and returns what was set before. While
+  /// it does, EXCHANGE_ID begins a new epoch, even under the same client id.
+  bool want_reclaim(bool wanted) { return std::exchange(reclaim_wanted_, wanted); }
+  /// Whether CREATE_SESSION alone may do: the server is not known to have lost the client id and its state.
+  [[nodiscard]] bool keeps_client() const { return !reclaim_wanted_ && !reclaim_pending_; }
+  /// Begins the client anew if the server and this client have found no csa_sequence that they agree on.
+  void start_over_if_hopeless() {
+    if (create_sequence_.is_hopeless()) be_another_instance();
+  }
+
+ private:
+  async::Task<Status> begin_session(async::TimePoint deadline);
+  async::Task<Status> create_session_once(async::TimePoint deadline, nfsstat4& status);
+  [[nodiscard]] Compound exchange_id_compound() const;
+  [[nodiscard]] CREATE_SESSION4args create_session_arguments();
+  void take_client(const EXCHANGE_ID4resok& ok);
+  void take_session(const CREATE_SESSION4resok& ok, const rpc::Channel& over);
+  void be_another_instance();
+  template <class Op>
+  async::Task<Status> call_alone(typename Op::Args args, async::TimePoint deadline, nfsstat4& status);
+  async::Task<Status> destroy(async::TimePoint deadline, nfsstat4& status);
+
+  const Around around_;
+  SessionFacts facts_;
+  /// The connection that EXCHANGE_ID was answered on. CREATE_SESSION goes over the same connection, and binds
+  /// it. Null once the session exists.
+  rpc::Channel* known_over_ = nullptr;
+  verifier4 verifier_;  // of this instance of the client
+  CreateSequence create_sequence_;
+  bool protects_state_;     // EXCHANGE_ID asks for SP4_MACH_CRED
+  bool forgotten_ = false;  // the server does not know the client id any more
+  bool reclaim_wanted_ = false;
+  bool reclaim_pending_ = false;  // a new client id, for which RECLAIM_COMPLETE was not sent
+};
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,362 @@
+#include "nfs4/session/session.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "async/backoff.h"
+#include "async/buggify.h"
+#include "nfs4/compound/pacing.h"
+#include "nfs4/session/status_flags.h"
+#include "rpc/make_call.h"
+#include "wire/nfs4/status.h"
+
+namespace nfsrdma::nfs4 {
+namespace {
+
+/// Size of a Reply with the result of one operation without data behind SEQUENCE. A server that caches less
+/// than this caches nothing of use.
+constexpr std::uint32_t kReplyHeader = 24;     // RFC 5531: xid, REPLY, MSG_ACCEPTED, AUTH_NONE, SUCCESS
+constexpr std::uint32_t kCompoundHeader = 12;  // status, no tag, count
+constexpr std::uint32_t kSequenceResult = 44;  // operation, status, SEQUENCE4resok
+constexpr std::uint32_t kStatusResult = 8;     // operation, status
+constexpr std::uint32_t kLeastReply = kReplyHeader + kCompoundHeader + kSequenceResult + kStatusResult;
+static_assert(kLeastReply == 88);
+
+}  // namespace
+
+Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notices)
+    : LeaseHolder(channel, std::move(options), std::move(notices),
+                  [this](bool recallable) { lanes_.hold(recallable); }),
+      slots_(channel.loop(), counters_),
+      lanes_(*this, channel, options_.callback_slots,
+             [this](rpc::Channel& over, rpcrdma::BackwardId id, fabric::ConstBytes message) {
+               backchannel_.answer(over, id, message);
+             }),
+      backchannel_(state_.delegations, lock_waits_, copies_, slots_, lease_),
+      handshake_({*this, lanes_, slots_, backchannel_.service(), options_}),
+      recovery_({*this, handshake_, state_, slots_, lease_, counters_, options_.timeout}),
+      quick_({*this, slots_, lanes_, lease_, counters_,
+              [this](const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent) {
+                take_sequence(ok, current, sent, false);
+              }}) {
+  lanes_.prove_by(
+      [this](rpc::Channel& over) { return handshake_.leads_to_server(over, default_deadline()); });
+}
+
+Session::~Session() {
+  phase_ = Phase::ending;
+  beside_.drop();
+}
+
+async::Task<Status> Session::open(async::TimePoint deadline) {
+  auto done = co_await handshake_.begin(deadline);
+  if (!done) co_return done;
+  phase_ = Phase::open;
+  lease_.arm();
+  co_return Status();
+}
+
+async::Task<Status> Session::close(async::TimePoint deadline) {
+  phase_ = Phase::ending;
+  state_.delegations.hold_connections();
+  // A recovery that is under way makes a new session, which must be destroyed as well.
+  (void)co_await recovery_.ended(deadline);
+  const async::TimePoint waits_until = end_of_waiting(deadline);
+  // State that an OPEN under way brings must be given back as well.
+  (void)co_await state_.outstanding.none(waits_until);
+  lease_.stop();
+  // RFC 8881 18.50.3: the server keeps the client id (CLIENTID_BUSY) for as long as it has any session of it.
+  (void)co_await recovery_.old_ended(waits_until);
+  co_return co_await handshake_.end(deadline);
+}
+
+engine::ServerHoldings Session::holdings() const {
+  engine::ServerHoldings out = LeaseHolder::holdings();
+  out.slots = slots_.table().size();
+  out.slots_busy = slots_.table().busy();
+  out.slots_retired = slots_.table().retired();
+  return out;
+}
+
+// ---- calls without a session ----
+
+Compound Session::begin_alone(const char* what) {
+  return {channel_.take_message(), options_.flavor->vouch(nullptr), facts().minor_version, what, false};
+}
+
+async::Task<Result<CompoundReply>> Session::call_over(rpc::Channel& channel, Compound& compound,
+                                                      async::TimePoint deadline) {
+  rpcrdma::Call call = compound.release(xdr::kUnbounded, deadline);
+  // Calls that wait for credits wait for this call as well, so it goes first.
+  call.health_check = call.first = true;
+  rpc::Outcome outcome = co_await rpc::make_call(channel, std::move(call), compound.protection());
+  compound.restore(std::move(outcome.message));
+  co_return reply_of(channel, compound, outcome);
+}
+
+// ---- one try: a request in a slot ----
+
+/// A request from its first transmission to the answer that settles what became of it.
+struct Session::Request {
+  Compound& compound;
+  SlotTable::Use use;
+  SEQUENCE4args sequence;
+  Course& course;
+  Attempt& attempt;
+  async::Backoff pause{kFirstDelay, kMostDelay};
+  bool high_lowered = false;
+  int binds = 0;
+  /// `sent`: number of transmissions that left. `refused`: number of those that the server refused at
+  /// SEQUENCE, before it looked at the request. If the two differ, the server may have executed the request.
+  std::uint32_t sent = 0, refused = 0;
+  /// Number of connections in a row that ended while the request was in flight on them.
+  unsigned losses = 0;
+  void note_doubt() const { attempt.in_doubt = sent > refused; }
+};
+
+async::Task<Result<CompoundReply>> Session::attempt(Compound& compound, Course& course, Attempt& attempt) {
+  // A caller without a ticket waits for one before it takes a slot, which other calls may be waiting for.
+  if (rpc::Protection* const seal = compound.protection(); seal != nullptr && !seal->is_ready()) {
+    if (auto ready = co_await seal->ready(course.deadline); !ready) co_return ready.error();
+  }
+  std::unique_ptr<Adopted> adopted = std::move(course.adopted);
+  std::optional<SlotTable::Use> use;
+  if (adopted)
+    use.emplace(std::move(adopted->use));
+  else
+    use = slots_.take_now();
+  if (!use) use = co_await slots_.wait(course.deadline);
+  if (!use) {
+    co_return Error(ErrorKind::timeout, ETIMEDOUT, compound.what(), channel_.server(),
+                    "no session slot came free in time; the server is not answering");
+  }
+  counters_.highest_slot = std::max(counters_.highest_slot, use->slot());
+  // The session may have been lost while this call waited for a slot.
+  if (recovering() && !course.for_recovery && !adopted) {
+    use->unsent();
+    attempt.verdict = Verdict::at_once;
+    co_return Error(ErrorKind::connection, EAGAIN, compound.what(), channel_.server(), "the session is gone");
+  }
+  // The server is asked to cache Replies to requests that are not idempotent (RFC 8881 2.10.6.1.3), if it
+  // caches any. Only the attributes that follow could exceed what the server caches, and a Reply may do
+  // without those.
+  if (facts().max_response_cached < kLeastReply) course.asks_caching = false;
+  SEQUENCE4args sequence;
+  if (adopted) {
+    sequence = adopted->sequence;
+  } else {
+    sequence = {facts().session_id, use->sequence(), use->slot(), slots_.table().highest_busy(),
+                compound.modifies() && course.asks_caching};
+    compound.set_sequence(sequence);
+  }
+  Request request{compound, std::move(*use), sequence, course, attempt};
+  const std::uint64_t epoch = adopted ? adopted->epoch : facts().epoch;
+  for (;;) {
+    rpc::Channel* const only = compound.over();
+    rpc::Channel& channel = adopted           ? adopted->channel
+                            : only != nullptr ? *only
+                                              : lanes_.route(compound.data_size());
+    const Lease::Sent sent = adopted ? adopted->sent : lease_.now();
+    rpc::Outcome outcome;
+    if (adopted) {
+      outcome = std::move(std::exchange(adopted, nullptr)->outcome);
+    } else {
+      rpcrdma::Call call = compound.release(facts().max_response, course.deadline);
+      call.losses = request.losses;
+      outcome = co_await rpc::make_call(channel, std::move(call), compound.protection());
+    }
+    compound.restore(std::move(outcome.message));
+    request.losses = outcome.losses;
+    request.sent += outcome.sends;
+    request.note_doubt();
+    auto reply = reply_of(channel, compound, outcome);
+    // The connection has ended, and others are up: the same request is sent there, for the server to
+    // recognise.
+    if (outcome.failure == rpcrdma::Failure::cancelled) continue;
+    if (outcome.failure != rpcrdma::Failure::none && !attempt.in_doubt) request.use.unsent();
+    // RFC 8267 4.5: a Reply that cannot be used leaves the slot retired.
+    if (!reply) co_return reply.error();
+    reply->set_epoch(epoch);
+    SEQUENCE4res result;
+    if (reply->take<op::SEQUENCE>(result)) {
+      const bool current = request.use.current();
+      request.use.answered();
+      take_sequence(*result.get<NFS4_OK>(), current, sent, course.for_recovery);
+      // Linux and Ganesha return RETRY_UNCACHED_REP for an operation behind a good SEQUENCE, and only if they
+      // were not asked to cache the Reply.
+      const bool lost = reply->status() == NFS4ERR_RETRY_UNCACHED_REP;
+      attempt.in_doubt = lost;
+      attempt.verdict = lost ? Verdict::again : Verdict::answered;
+      // The server has stopped before it executed the operation that is not idempotent (2.10.6.4).
+      if (reply->status() == NFS4ERR_REP_TOO_BIG_TO_CACHE && request.sequence.sa_cachethis &&
+          reply->executed() <= compound.first_modifying() + 1) {
+        course.asks_caching = false;
+        attempt.verdict = Verdict::again;
+      }
+      co_return reply;
+    }
+    const nfsstat4 status = reply->failed_status();
+    const Error error = error_of(*reply, compound.what(), channel_.server());
+    // The Reply cannot be decoded, so it is not known what became of the request.
+    if (status == NFS4_OK) co_return error;
+    ++request.refused;
+    request.note_doubt();
+    const bool once_more = co_await goes_on(request, status, channel);
+    if (!once_more) co_return error;
+  }
+}
+
+/// Called when the server has refused SEQUENCE. Returns true if the request is to be sent again in the same
+/// slot. Otherwise its use of the slot has ended, and attempt.verdict says what follows.
+async::Task<bool> Session::goes_on(Request& request, nfsstat4 status, const rpc::Channel& channel) {
+  SlotTable::Use& use = request.use;
+  Attempt& attempt = request.attempt;
+  bool current = use.current();
+  switch (judge_sequence(status)) {
+    case Refused::wait:
+      if (loop().now() + request.pause.next() >= request.course.deadline) break;
+      co_await loop().sleep_for(request.pause.take());
+      co_return true;
+    case Refused::bind: {
+      if (current) lanes_.unbound(channel);
+      bool bound = loop().now() + request.pause.next() < request.course.deadline;
+      // A server that keeps refusing although it has bound the connection must not be asked again without a
+      // pause.
+      if (bound && ++request.binds > kQuickTries) co_await loop().sleep_for(request.pause.next());
+      if (bound) bound = co_await lanes_.bind_again(channel, request.pause.take(), request.course.deadline);
+      current = use.current();  // the session may have been replaced meanwhile
+      // A session that was replaced although it worked still has the answer in its reply cache if the request
+      // was executed. The session is not destroyed before the request has ended (state/recovery.h).
+      const bool replaced = bound && !current;
+      if (replaced) {
+        const sessionid4 session = request.sequence.sa_sessionid;
+        bound = co_await lanes_.bind_to_earlier(channel, session, request.course.deadline);
+      }
+      if (bound) co_return true;
+      attempt.verdict = Verdict::unsettled;
+      break;
+    }
+    case Refused::lower_high:
+      if (!request.high_lowered) {
+        request.high_lowered = true;
+        request.sequence.sa_highest_slotid = request.sequence.sa_slotid;
+        request.compound.set_sequence(request.sequence);
+        co_return true;
+      }
+      attempt.verdict = Verdict::unsettled;
+      break;
+    case Refused::uncached:
+      if (request.sequence.sa_cachethis && !attempt.in_doubt) {
+        request.course.asks_caching = request.sequence.sa_cachethis = false;
+        request.compound.set_sequence(request.sequence);
+        co_return true;
+      }
+      break;
+    case Refused::other_slot:
+      if (status == NFS4ERR_BADSLOT && current) slots_.table().cut(use.slot());
+      attempt.verdict = status == NFS4ERR_BADSLOT && use.slot() == 0 ? Verdict::unsettled : Verdict::again;
+      use.retire();
+      co_return false;
+    case Refused::executed:
+      use.answered();
+      attempt.in_doubt = true;
+      attempt.verdict = Verdict::again;
+      co_return false;
+    case Refused::session:
+      attempt.verdict = Verdict::unsettled;
+      break;
+    case Refused::caller:
+      break;
+  }
+  if (!attempt.in_doubt) use.unsent();
+  if (attempt.verdict != Verdict::unsettled) co_return false;
+  // The session that the request was sent in has been replaced meanwhile.
+  attempt.replaced = !current && !recovering();
+  if (attempt.replaced)
+    attempt.verdict = Verdict::again;
+  else if (request.course.for_recovery)
+    attempt.verdict = Verdict::failed;
+  co_return false;
+}
+
+async::Task<void> Session::settle(const Compound& compound, const Result<CompoundReply>& reply,
+                                  Course& course, Attempt& attempt) {
+  if (course.for_recovery) co_return;
+  course.in_doubt = course.in_doubt || attempt.in_doubt;
+  if (attempt.in_doubt) state_.openings.doubt();
+  const bool is_gone = attempt.verdict == Verdict::unsettled;
+  if (is_gone) start_recovery("the session is gone");
+  // While the session begins or ends there is no recovery, so such a call is not made again.
+  if (is_gone) attempt.verdict = recovering() ? Verdict::again : Verdict::failed;
+  const bool ended = is_gone || attempt.verdict == Verdict::again;
+  if (!ended || !attempt.in_doubt || !compound.has_effect()) co_return;
+  const bool replaced = attempt.replaced || (is_gone && attempt.verdict == Verdict::again);
+  // RFC 8881 18.37.3: until the lost session is destroyed, the server may still be executing the request,
+  // which could undo what is done after it. Linux makes no new session before that either
+  // (nfs4_reset_session).
+  const bool in_time = co_await recovery_.old_ended(course.deadline);
+  const nfsstat4 status = reply ? reply->status() : static_cast<nfsstat4>(reply.error().status());
+  if (compound.repeatable() && !in_time) {
+    attempt.verdict = Verdict::failed;
+    attempt.error = not_recovered(compound);
+  } else if (!compound.repeatable() && in_time && replaced && !is_lost_session(status)) {
+    // The server's last word may have been about the connection or the slot. Now the session has been replaced
+    // and destroyed, which BADSESSION says: the request is not executed any more, so its caller may look at
+    // the names (files/outcome.cpp).
+    attempt.error = status_error(NFS4ERR_BADSESSION, compound.what(), channel_.server());
+  }
+}
+
+/// Processes what a good SEQUENCE says about the session.
+void Session::take_sequence(const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent,
+                            bool for_recovery) {
+  lease_.renewed(sent);
+  if (current) slots_.set_target(async::buggify(loop()) ? 0 : ok.sr_target_highest_slotid);
+  // An answer of an earlier session may come from its reply cache, so its flags may be old. The present
+  // session says what still holds.
+  if (current && !for_recovery) heed_flags(ok.sr_status_flags);
+  if (async::buggify(loop(), 1)) start_recovery("a whim", true);
+}
+
+void Session::heed_flags(std::uint32_t flags) {
+  const Reactions wanted = flags == 0 ? Reactions() : reactions_to(flags);
+  // The request for a reclaim is noted before a recovery begins, because the recovery then begins with
+  // EXCHANGE_ID. It stays noted until the recovery has ended: an answer without the flag may have been sent
+  // before the restart and arrive late.
+  const bool known = wanted.recover && handshake_.want_reclaim(true);
+  if (wanted.recover && !known) start_recovery("the server restarted");
+  if (wanted.mend_backchannel || wanted.new_session) lanes_.mend_backchannel(wanted.new_session);
+  if (wanted.find_revoked) state_.revocations.search();
+}
+
+/// Returns what a refused SEQUENCE asks for (RFC 8881 18.46.3, 2.10.6.1.3). The server did not execute the
+/// request in this try.
+Session::Refused Session::judge_sequence(nfsstat4 status) {
+  switch (status) {
+    // The slot is not free: the server may still be executing an earlier transmission (Linux), or has not
+    // looked at this one. RFC 8881 15.1.1.3: send the same slot and sequence id again.
+    case NFS4ERR_DELAY:
+      return Refused::wait;
+    case NFS4ERR_CONN_NOT_BOUND_TO_SESSION:
+      return Refused::bind;
+    case NFS4ERR_BAD_HIGH_SLOT:
+      return Refused::lower_high;
+    case NFS4ERR_REP_TOO_BIG_TO_CACHE:
+      return Refused::uncached;
+    // The server's table has no such slot, or expects another sequence id in it than this client does.
+    case NFS4ERR_BADSLOT:
+    case NFS4ERR_SEQ_MISORDERED:
+    case NFS4ERR_SEQ_FALSE_RETRY:
+      return Refused::other_slot;
+    case NFS4ERR_RETRY_UNCACHED_REP:
+      return Refused::executed;
+    case NFS4ERR_BADSESSION:
+    case NFS4ERR_DEADSESSION:
+    case NFS4ERR_STALE_CLIENTID:
+      return Refused::session;
+    default:
+      return Refused::caller;
+  }
+}
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,117 @@
+// An NFSv4.1/4.2 session (RFC 8881 2.10) over one or more Channels: client id, slots, lease, recovery.
+//
+// An attempt of a call (the loop around it is in state/lease_holder.h):
+//   a free slot → SEQUENCE filled in → Channel → verdict on the slot → the session's own errors lead to a
+//   recovery.
+//
+// Exactly once (RFC 8881 2.10.6). A request that has left stays in its slot, with its sequence id, until the
+// server answers it: it is sent again over a new connection, over another one, and while SEQUENCE is answered
+// with DELAY, which on Linux means that the request is still being executed. If the waiting ends in another
+// way (a deadline, or a caller that goes away), the slot is retired: no other request gets it. If the session
+// itself is lost while a request is under way, this client can no longer find out from the slot whether the
+// server executed the request. A request that does no harm the second time is then made again. A request that
+// may do harm (Compound::repeatable() is false) ends with ErrorKind::unknown_outcome, and its caller looks at
+// the names (files/outcome.cpp). Both happen only when the server has destroyed the lost session, because
+// until then it may still be executing the request (session_recovery.h). A session that is replaced although
+// it works is not lost to the requests under way in it: they go on in their slots until the server answers
+// them.
+//
+// The other tasks are done by parts, which the session owns and gives out. The parts make their calls through
+// it, as a Calls, and know nothing else of it:
+//
+//   lanes()          connections: which of them takes a call, BIND_CONN_TO_SESSION
+//   of LeaseHolder   what belongs to the client id (state/lease_holder.h)
+//   inside           slots (slot_queue.h), client id and session (handshake.h), recovery, backchannel, READs
+//                    that need no call loop while all goes well (quick_reads.h)
+//
+// Recovery is one task at a time (session_recovery.h). Calls wait for it up to their own deadlines. When a connection
+// ends while another one is up, its calls are made again there, in their slots with their sequence ids, so
+// that none is executed twice.
+//
+// A server that caches no Replies, or none of the size needed (ca_maxresponsesize_cached), is not asked to
+// cache them. Requests that are not idempotent are sent all the same, because otherwise nothing could be
+// changed on such a server (a deviation from RFC 8881 2.10.6.1.3). If the answer to one of them is lost, the
+// server says RETRY_UNCACHED_REP when the request is sent again, and the outcome is not known.
+//
+// A slot whose last call ended without a usable Reply is retired as well (RFC 8267 4.5). When too few slots
+// are left, the session is replaced by a new one. The slots themselves are in compound/slot_table.h.
+//
+// Confined to the thread that runs the loop.
+#pragma once
+
+#include <cstdint>
+
+#include "nfs4/session/backchannel.h"
+#include "nfs4/session/handshake.h"
+#include "nfs4/session/lanes.h"
+#include "nfs4/session/quick_reads.h"
+#include "nfs4/session/session_recovery.h"
+#include "nfs4/session/slot_queue.h"
+#include "nfs4/state/lease_holder.h"
+
+namespace nfsrdma::nfs4 {
+
+class Session final : public LeaseHolder {
+ public:
+  Session(rpc::Channel& channel, SessionOptions options, NoticeSink notices);
+  ~Session() override;
+
+  /// Creates client id and session, sends RECLAIM_COMPLETE, and fetches the lease time. The channel must be
+  /// connected.
+  async::Task<Status> open(async::TimePoint deadline) override;
+  /// Sends DESTROY_SESSION and DESTROY_CLIENTID, as far as the server answers in time.
+  async::Task<Status> close(async::TimePoint deadline) override;
+
+  bool start_read(QuickFile& file, engine::QuickRead& read) override {
+    return phase_ == Phase::open && !recovering() && quick_.start(file, read);
+  }
+
+  [[nodiscard]] Lanes& lanes() { return lanes_; }
+  [[nodiscard]] const SessionFacts& facts() const override { return handshake_.facts(); }
+  [[nodiscard]] engine::ServerHoldings holdings() const override;
+
+ private:
+  // ---- for the parts only ----
+  [[nodiscard]] std::uint64_t connections_made() const override { return lanes_.connections_made(); }
+  /// Checks a connection by a SEQUENCE if a slot is free. If none is, calls without an answer may hold all
+  /// slots, and the Channel calls the NULL procedure.
+  void check_connections(std::chrono::milliseconds every) override {
+    lanes_.check_health(every,
+                        [this](rpc::Channel& over) { return slots_.table().has_free() && renew_over(over); });
+  }
+  Compound begin_alone(const char* what) override;
+  async::Task<Result<CompoundReply>> call_over(rpc::Channel& channel, Compound& compound,
+                                               async::TimePoint deadline) override;
+
+  struct Request;
+  /// Reaction to a SEQUENCE that the server has refused.
+  enum class Refused : std::uint8_t {
+    wait,        ///< send the same request in the same slot, after a pause
+    bind,        ///< likewise, once the connection is bound to the session
+    lower_high,  ///< likewise, with a lower sa_highest_slotid
+    uncached,    ///< likewise, without sa_cachethis
+    other_slot,  ///< the slot cannot be used any more
+    executed,    ///< the request was executed, and its Reply is not cached
+    session,     ///< the session is gone
+    caller,      ///< the caller gets the error
+  };
+  static Refused judge_sequence(nfsstat4 status);
+
+  async::Task<Result<CompoundReply>> attempt(Compound& compound, Course& course, Attempt& attempt) override;
+  async::Task<void> settle(const Compound& compound, const Result<CompoundReply>& reply, Course& course,
+                           Attempt& attempt) override;
+  Recovery& recovery() override { return recovery_; }
+  [[nodiscard]] const Recovery& recovery() const override { return recovery_; }
+  async::Task<bool> goes_on(Request& request, nfsstat4 status, const rpc::Channel& channel);
+  void take_sequence(const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent, bool for_recovery);
+  void heed_flags(std::uint32_t flags);
+
+  SlotQueue slots_;
+  Lanes lanes_;
+  Backchannel backchannel_;
+  Handshake handshake_;
+  SessionRecovery recovery_;
+  QuickReads quick_;
+};
+
+}  // namespace nfsrdma::nfs4
