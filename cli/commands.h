@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
+#include "cli/command_line.h"
 #include "cli/interrupt.h"
-#include "cli/options.h"
 #include "cli/report.h"
 #include "cli/servers.h"
 

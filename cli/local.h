@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "cli/ring.h"
+#include "cli/chunk_ring.h"
 #include "cli/traits.h"
 #include "nfsrdma/client.h"
 

@@ -26,7 +26,7 @@
 
 #include <string>
 
-#include "fuse/options.h"
+#include "fuse/mount_options.h"
 
 namespace nfsrdma::fuse {
 

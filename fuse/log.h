@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "fuse/options.h"
+#include "fuse/mount_options.h"
 
 namespace nfsrdma::fuse {
 

@@ -308,7 +308,7 @@ int sync_mount(const std::string& mountpoint) {
 /// Calls sync_mount() on a thread of its own, because the kernel sends this process the requests that
 /// syncfs(2) waits for. If the thread does not return in time, it keeps the shared state alive. Returns null
 /// if no thread or no descriptor is left.
-std::shared_ptr<Syncing> sync_beside(const std::string& mountpoint) {
+std::shared_ptr<Syncing> sync_in_background(const std::string& mountpoint) {
   try {
     auto syncing = std::make_shared<Syncing>();
     std::thread([mountpoint, syncing] {
@@ -377,7 +377,7 @@ void Mount::write_back() {
     tell_unsent("the server does not answer");
     unmount_by_force();
   };
-  const auto syncing = is_at_mountpoint() ? sync_beside(options_.mountpoint) : nullptr;
+  const auto syncing = is_at_mountpoint() ? sync_in_background(options_.mountpoint) : nullptr;
   if (!syncing) {
     if (!write_back_by_inode()) give_up();
     return;

@@ -21,7 +21,7 @@
 #include "fuse/init_reply.h"
 #include "fuse/lock_owners.h"
 #include "fuse/log.h"
-#include "fuse/options.h"
+#include "fuse/mount_options.h"
 #include "fuse/plain_reads.h"
 #include "fuse/read_ahead.h"
 #include "fuse/requests.h"

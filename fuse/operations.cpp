@@ -481,7 +481,7 @@ void op_flush(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info) {
       Handle other = b.mount.file(number);
       if (other && other != file) elsewhere.push_back(std::move(other));
     }
-    b.request->heed_exit();
+    b.request->handle_exit();
     return flush_task(b.mount, b.request, std::move(file), info->lock_owner, std::move(elsewhere));
   });
 }

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "engine/quick_read.h"
+#include "engine/fast_read.h"
 #include "fuse/requests.h"
 
 namespace nfsrdma::fuse {
@@ -13,7 +13,7 @@ constexpr std::size_t kMostKept = 64U << 10;
 
 }  // namespace
 
-class PlainReads::One final : public engine::QuickRead {
+class PlainReads::One final : public engine::FastRead {
  public:
   explicit One(PlainReads& all) : all_(all) {}
   ~One() override { drop(); }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "fuse/options.h"
+#include "fuse/mount_options.h"
 
 namespace nfsrdma::fuse {
 

@@ -64,7 +64,7 @@ class Request : public std::enable_shared_from_this<Request> {
   /// Makes the request look at its thread after kExit, even without an interrupt. A thread that is killed
   /// closes its files on its way out, when there may be no signal any more that the kernel would report. Such
   /// a close waits for the data to be sent, but not for long.
-  void heed_exit() { look_in(kExit); }
+  void handle_exit() { look_in(kExit); }
 
   /// Restricts the constructor to begin().
   class Key {

@@ -217,14 +217,14 @@ void RingService::failed(const ServedRef& served, const Ring::Job& job, const Er
 
 async::Task<void> RingService::read(ServedRef served, Ring::Job job, Handle file) {
   const Busy busy(*this, file.get());
-  fs::FileSystem::Past how;
+  fs::FileSystem::DirectRead how;
   how.ahead = job.request.has(RING_AHEAD);
   ++counters_.reads;
   const std::span<std::byte> target = served->ring.data_of(job.request);
   const bool apart = apart_();
   async::Memory memory = apart ? loop_.memory().take(target.size()) : served->ring.memory();
   const std::span<std::byte> data = apart ? std::span(memory.data.get(), target.size()) : target;
-  auto got = co_await files_.read_past(std::move(file), memory, data, job.request.offset, how);
+  auto got = co_await files_.read_direct(std::move(file), memory, data, job.request.offset, how);
   if (!got) {
     failed(served, job, got.error());
     co_return;
@@ -245,7 +245,7 @@ async::Task<void> RingService::write(ServedRef served, Ring::Job job, Handle fil
   if (job.request.has(RING_APPEND)) flags |= O_APPEND;
   ++counters_.writes;
   auto where =
-      co_await files_.write_past(std::move(file), std::move(memory), data, job.request.offset, flags);
+      co_await files_.write_direct(std::move(file), std::move(memory), data, job.request.offset, flags);
   if (!where) {
     failed(served, job, where.error());
     co_return;

@@ -29,7 +29,7 @@
 #include "async/event.h"
 #include "async/loop.h"
 #include "fs/file_system.h"
-#include "fuse/ring.h"
+#include "fuse/daemon_ring.h"
 #include "fuse/ring_counters.h"
 
 namespace nfsrdma::fuse {

@@ -14,7 +14,7 @@
 
 #include "engine/statistics.h"
 #include "fs/counters.h"
-#include "fuse/options.h"
+#include "fuse/mount_options.h"
 #include "fuse/request_counters.h"
 #include "fuse/ring_counters.h"
 #include "nfsrdma/client.h"

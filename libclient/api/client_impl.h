@@ -272,8 +272,8 @@ class FileImpl final : public File {
   [[nodiscard]] Error too_large(const char* what, std::size_t size, std::uint32_t most) const;
 
   /// Runs the callback at once if callbacks may run now, else as soon as they may.
-  void tell_quickly(std::size_t count, Done done);
-  bool start_quickly(std::span<std::byte> data, std::uint64_t offset, Done& done);
+  void tell_of_fast_read(std::size_t count, Done done);
+  bool start_fast_read(std::span<std::byte> data, std::uint64_t offset, Done& done);
   Done give_back(Reading& one);
 
   ClientImpl& client_;
@@ -282,7 +282,7 @@ class FileImpl final : public File {
   const engine::FileHandle handle_;
   const std::string path_;
   Started started_;
-  // READs on the fast path (engine/quick_read.h): in flight, or kept for reuse.
+  // READs on the fast path (engine/fast_read.h): in flight, or kept for reuse.
   async::Reused<Reading> readings_;
 };
 

@@ -34,7 +34,7 @@ class PathBegin {
   const std::optional<engine::FileHandle> directory_;  // none: the server's root
 };
 
-// Defined in many.cpp.
+// Defined in many_paths.cpp.
 std::vector<Result<FileRead>> read_files(ClientImpl& client, const PathBegin& begin,
                                          std::span<const ReadItem> items);
 std::vector<Result<FileWritten>> write_files(ClientImpl& client, const PathBegin& begin,

@@ -2,9 +2,9 @@
 //
 //     class Session {
 //       …
-//       async::Tasks beside_;      // the last member: what the tasks use is there until they are gone
+//       async::Tasks background_;      // the last member: what the tasks use is there until they are gone
 //     };
-//     beside_.spawn(renew());
+//     background_.spawn(renew());
 //
 // Loop::spawn() alone keeps a task until it ends or the loop is destroyed, which may be after the objects
 // that the task uses are gone.

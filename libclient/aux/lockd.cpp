@@ -132,10 +132,10 @@ Lockd::Lockd(async::Loop& loop, LockdOptions options)
       ways_(ways_to(options_)),
       records_(options_.records, ways_.front(), own_),
       calls_([this](const nlm4_testargs& what) { return given(what); },
-             [this](nlm_res answer) { beside_.spawn(tell(std::move(answer))); }),
+             [this](nlm_res answer) { background_.spawn(tell(std::move(answer))); }),
       telling_(loop, kMostTold),
       listening_(loop),
-      beside_(loop) {}
+      background_(loop) {}
 
 // ---- calls ----
 
@@ -537,7 +537,7 @@ async::Task<void> Lockd::look_now() {
 }
 
 void Lockd::look() {
-  if (options_.listens && options_.registers) beside_.spawn(look_now());
+  if (options_.listens && options_.registers) background_.spawn(look_now());
 }
 
 std::string Lockd::how() const {

@@ -148,8 +148,8 @@ class Lockd final : public engine::LockManager {
   bool tried_ = false;                    // whether listening was tried
   std::optional<Error> why_not_;          // why the server cannot call, once known
   bool looked_ = false;
-  async::Mutex listening_;  // held while listening is tried
-  async::Tasks beside_;     // last, so that what its tasks use outlives them
+  async::Mutex listening_;   // held while listening is tried
+  async::Tasks background_;  // last, so that what its tasks use outlives them
 };
 
 }  // namespace nfsrdma::aux

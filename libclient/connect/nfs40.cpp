@@ -9,7 +9,7 @@
 #include "engine/path.h"
 #include "nfs4/files/engine.h"
 #include "nfs4/state/crossing.h"
-#include "nfs4/v40/sessionless.h"
+#include "nfs4/v40/nfs40_client.h"
 
 namespace nfsrdma::connect {
 namespace {
@@ -101,7 +101,7 @@ class Nfs40 final : public Protocol {
   const Ground ground_;
   // No callback comes before the loop turns, so state_ is ready by then.
   const std::unique_ptr<aux::RecordServer> callbacks_;
-  nfs4::Sessionless state_;
+  nfs4::Nfs40Client state_;
   std::shared_ptr<engine::Engine> engine_;
 };
 

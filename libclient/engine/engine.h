@@ -24,9 +24,9 @@
 #include "async/loop.h"
 #include "async/memory.h"
 #include "async/task.h"
-#include "engine/many.h"
+#include "engine/fast_read.h"
+#include "engine/many_files.h"
 #include "engine/promises.h"
-#include "engine/quick_read.h"
 #include "engine/spot.h"
 #include "engine/statistics.h"
 #include "locking/lock_wait.h"
@@ -108,9 +108,9 @@ class ServerFile {
   /// none.
   virtual async::Task<Result<std::size_t>> read_with_holes(std::span<std::byte> data, std::uint64_t offset,
                                                            ReportedHoles& holes);
-  /// Starts a READ on the fast path (quick_read.h). Returns false if that is not possible now, or never; use
+  /// Starts a READ on the fast path (fast_read.h). Returns false if that is not possible now, or never; use
   /// read() then.
-  virtual bool start(QuickRead& /*read*/) { return false; }
+  virtual bool start(FastRead& /*read*/) { return false; }
   /// Writes `data`, which `memory` holds; the memory is kept until the data is stable. This object writes
   /// unstable data again if the server loses it before a COMMIT. `after` gets the attributes that came with
   /// the last WRITE, if any came.
@@ -266,8 +266,8 @@ class Engine {
                                                   ServerFileRef to, std::uint64_t to_offset,
                                                   std::uint64_t count) = 0;
 
-  // ---- many files at once (many.h): each item gets its own result; ELOOP if its name is a symbolic link.
-  // The default implementations open one file per item, several of them in parallel ----
+  // ---- many files at once (many_files.h): each item gets its own result; ELOOP if its name is a symbolic
+  // link. The default implementations open one file per item, several of them in parallel ----
 
   virtual async::Task<void> read_many(Caller caller, std::vector<ManyRead*> items);
   /// Creates or truncates each file. Its data is on the server's disk when the task ends.

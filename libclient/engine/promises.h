@@ -13,7 +13,7 @@
 
 #include "async/task.h"
 #include "engine/spot.h"
-#include "engine/writers.h"
+#include "engine/write_back_owner.h"
 
 namespace nfsrdma::engine {
 
@@ -37,14 +37,17 @@ class Promises {
 
   /// Sets the object that keeps data after close(2) has returned; null removes it. The object must outlive
   /// the tasks that use it.
-  virtual void writers(Writers* /*who*/) {}
-  /// Returns the largest size up to which close(2) may leave the file's data to the Writers. A write
+  virtual void write_back_owner(WriteBackOwner* /*who*/) {}
+  /// Returns the largest size up to which close(2) may leave the file's data to the WriteBackOwner. A write
   /// delegation allows that: no other client sees the file before the data is written out, and the server has
   /// reserved the space. Returns 0 if close(2) has to wait.
-  [[nodiscard]] virtual std::uint64_t closes_early(const FileHandle& /*file*/) const { return 0; }
-  /// Called when close(2) of the file has returned before its data was with the server, as closes_early()
-  /// allows. If the delegation is lost before the server has what was written through `file`, that data is
-  /// discarded: its write() or commit() fails, or Engine::on_lost_data() reports it.
+  [[nodiscard]] virtual std::uint64_t max_size_for_deferred_close(const FileHandle& /*file*/) const {
+    return 0;
+  }
+  /// Called when close(2) of the file has returned before its data was with the server, as
+  /// max_size_for_deferred_close() allows. If the delegation is lost before the server has what was written
+  /// through `file`, that data is discarded: its write() or commit() fails, or Engine::on_lost_data() reports
+  /// it.
   virtual void close_is_deferred(const std::shared_ptr<ServerFile>& /*file*/) {}
 
   /// Sets how many files, at most, are kept open for the sake of their delegations after their last close.

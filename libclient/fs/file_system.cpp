@@ -49,10 +49,10 @@ FileSystem::FileSystem(std::shared_ptr<Engine> engine, CacheOptions options, con
       removal_(*engine_, inodes_, freshness_, counters_),
       lookups_ahead_(loop_),
       none_closing_(loop_),
-      beside_(loop_) {
+      background_(loop_) {
   if (root.attributes) freshness_.learn(*inodes_.find(Inodes::kRoot), *root.attributes, 0);
   engine_->promises().keep_delegated(options_.most_delegated);
-  engine_->promises().writers(this);
+  engine_->promises().write_back_owner(this);
   engine_->promises().hold_closes();
   engine_->promises().on_delegation_end([this](const FileHandle& handle) {
     if (const auto inode = inodes_.find(handle)) freshness_.delegation_ended(*inode);
@@ -64,7 +64,7 @@ FileSystem::FileSystem(std::shared_ptr<Engine> engine, CacheOptions options, con
 }
 
 FileSystem::~FileSystem() {
-  engine_->promises().writers(nullptr);
+  engine_->promises().write_back_owner(nullptr);
   engine_->promises().on_delegation_end(nullptr);
   engine_->on_lost_data(nullptr);
 }
@@ -103,7 +103,7 @@ Result<std::shared_ptr<Inode>> FileSystem::find(std::uint64_t id) const {
 /// Handles ESTALE: the kernel then walks the path again, and must get the server's current answers for the
 /// names.
 template <class Answer>
-void FileSystem::heed_stale(const Inode& inode, const Answer& answer) {
+void FileSystem::handle_stale(const Inode& inode, const Answer& answer) {
   if (answer || answer.error().errno_value() != ESTALE) return;
   lookups_ahead_.drop(inode.parent);
   const auto known = inodes_.find(inode.id);
@@ -219,7 +219,7 @@ async::Task<Result<Entry>> FileSystem::lookup(Caller caller, std::uint64_t direc
   const std::uint64_t as_of = freshness_.count();
   const async::TimePoint asked = loop().now();
   auto found = co_await find_name(*engine_, caller, (*parent)->handle, name);
-  heed_stale(**parent, found);
+  handle_stale(**parent, found);
   if (!found) co_return found.error();
   may_search_from_now(**parent, caller, as_of, asked);
   if (!*found) {
@@ -271,7 +271,7 @@ std::optional<Entry> FileSystem::find_ahead(const Caller& caller, const Inode& d
   Entry out;
   if (!is_gone(*found->page, *found->listed)) out = entry_in_page(*found->page, *found->listed);
   if (auto more = lookups_ahead_.given(found->page))
-    beside_.spawn(read_ahead(std::move(more->page), more->cookie));
+    background_.spawn(read_ahead(std::move(more->page), more->cookie));
   if (out.inode == 0) return std::nullopt;
   return out;
 }
@@ -279,7 +279,7 @@ std::optional<Entry> FileSystem::find_ahead(const Caller& caller, const Inode& d
 void FileSystem::look_ahead(const Caller& caller, const std::shared_ptr<Inode>& directory) {
   if (!options_.names || options_.file_max == Seconds(0)) return;
   if (auto wanted = lookups_ahead_.asked(directory, caller))
-    beside_.spawn(read_ahead(std::move(wanted->page), wanted->cookie));
+    background_.spawn(read_ahead(std::move(wanted->page), wanted->cookie));
 }
 
 async::Task<void> FileSystem::read_ahead(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie) {
@@ -318,7 +318,7 @@ async::Task<Result<Attributed>> FileSystem::attributes_now(Caller caller, std::s
   for (int tries = 1;; ++tries) {
     const std::uint64_t as_of = freshness_.count();
     auto got = co_await engine_->attributes(caller, inode->handle);
-    heed_stale(*inode, got);
+    handle_stale(*inode, got);
     if (!got) co_return got.error();
     if (inode->attributes.resized_since(as_of) && tries < kMostTries) continue;
     if (options_.several_users) freshness_.keep_told(*inode, *got, as_of);
@@ -374,7 +374,7 @@ async::Task<Status> FileSystem::access(Caller caller, std::uint64_t id, unsigned
   if (!inode) co_return inode.error();
   const unsigned wanted = mode & (R_OK | W_OK | X_OK);
   auto rights = co_await engine_->access(std::move(caller), (*inode)->handle, wanted);
-  heed_stale(**inode, rights);
+  handle_stale(**inode, rights);
   if (!rights) co_return rights.error();
   if (rights->granted != wanted) {
     co_return refusal(EACCES, "ACCESS", (*inode)->label, "permission denied by the server");
@@ -386,7 +386,7 @@ async::Task<Result<std::string>> FileSystem::read_link(Caller caller, std::uint6
   auto inode = find(id);
   if (!inode) co_return inode.error();
   auto text = co_await engine_->read_link(std::move(caller), (*inode)->handle);
-  heed_stale(**inode, text);
+  handle_stale(**inode, text);
   co_return text;
 }
 
@@ -521,7 +521,7 @@ async::Task<Result<std::shared_ptr<DirectoryHandle>>> FileSystem::open_directory
   auto out = std::make_shared<DirectoryHandle>(*inode, std::move(caller));
   if ((flags & O_DIRECTORY) == 0) co_return out;
   auto read = co_await read_page(out, 0);
-  heed_stale(**inode, read);
+  handle_stale(**inode, read);
   if (!read) co_return read.error();
   keep_for_lookups(*out);
   hold_page(*out);
@@ -583,7 +583,7 @@ async::Task<Result<ListedNames>> FileSystem::list(std::shared_ptr<DirectoryHandl
     DirectoryPages::used(at);
   } else {
     auto read = co_await read_page(directory, cookie);
-    heed_stale(*at.inode, read);
+    handle_stale(*at.inode, read);
     if (!read) co_return read.error();
     page = std::move(*read);
     keep_for_lookups(at);
@@ -667,7 +667,7 @@ async::Task<Result<std::vector<std::byte>>> FileSystem::get_xattr(Caller caller,
     co_return co_await get_acl_xattr(*engine_, std::move(caller), (*inode)->handle, acl);
   if (auto allowed = refused_xattr(name); !allowed) co_return allowed.error();
   auto value = co_await engine_->get_xattr(std::move(caller), (*inode)->handle, name.substr(kUser.size()));
-  heed_stale(**inode, value);
+  handle_stale(**inode, value);
   co_return value;
 }
 
@@ -698,7 +698,7 @@ async::Task<Status> FileSystem::set_xattr(Caller caller, std::uint64_t id, std::
   const Naming naming(freshness_, *inode);
   auto set = co_await engine_->set_xattr(std::move(caller), (*inode)->handle, name.substr(kUser.size()),
                                          std::move(value), mode);
-  heed_stale(**inode, set);
+  handle_stale(**inode, set);
   co_return set;
 }
 
@@ -711,7 +711,7 @@ async::Task<Status> FileSystem::remove_xattr(Caller caller, std::uint64_t id, st
   const Naming naming(freshness_, *inode);
   auto removed =
       co_await engine_->remove_xattr(std::move(caller), (*inode)->handle, name.substr(kUser.size()));
-  heed_stale(**inode, removed);
+  handle_stale(**inode, removed);
   co_return removed;
 }
 
@@ -719,7 +719,7 @@ async::Task<Result<std::vector<std::string>>> FileSystem::list_xattrs(Caller cal
   auto inode = find(id);
   if (!inode) co_return inode.error();
   auto names = co_await engine_->list_xattrs(caller, (*inode)->handle);
-  heed_stale(**inode, names);
+  handle_stale(**inode, names);
   const bool none = !names && names.error().errno_value() == EOPNOTSUPP;
   if (!names && (!none || engine_->acl_form() == engine::Engine::AclForm::none)) co_return names;
   std::vector<std::string> out;

@@ -17,9 +17,9 @@
 // the data is on the server's disk. In between, attributes and names are valid for a while (CacheOptions). A
 // file with a delegation is opened and closed without a call to the server, and stays open for that after its
 // last close (Engine::keep_delegated). With a write delegation close() does not wait for the data, which is
-// then on its way: no other client sees the file before it has been written out (engine/writers.h). close()
-// does wait if the file is locked, because a lock must be held until the data is written. rename(2) and
-// link(2) first save such data, so that no name survives a crash of this client without its data.
+// then on its way: no other client sees the file before it has been written out (engine/write_back_owner.h).
+// close() does wait if the file is locked, because a lock must be held until the data is written. rename(2)
+// and link(2) first save such data, so that no name survives a crash of this client without its data.
 //
 // Operations that have to see earlier writes (reads, locks, changes of attributes and the like) wait for the
 // writes that were answered when the operation began. A request for attributes alone does not wait for all of
@@ -107,7 +107,7 @@ struct OpenedFile {
 /// Returns an Error of this layer itself, as opposed to one that the server returned.
 Error refusal(int code, const char* operation, const std::string& name, const char* why);
 
-class FileSystem : private engine::Writers {
+class FileSystem : private engine::WriteBackOwner {
  public:
   /// `root` is the directory that is mounted.
   FileSystem(std::shared_ptr<Engine> engine, CacheOptions options, const Object& root);
@@ -199,16 +199,17 @@ class FileSystem : private engine::Writers {
 
   // ---- reads and writes that bypass the kernel, which neither passes the data on nor caches it
   // (file_system_past.cpp) ----
-  struct Past {
+  struct DirectRead {
     bool ahead = false;  ///< the read may use read-ahead data, and may read ahead itself
   };
   /// Reads into `data`, which `memory` holds. Fewer bytes than asked for mean the end of the file.
-  async::Task<Result<std::size_t>> read_past(std::shared_ptr<OpenHandle> file, async::Memory memory,
-                                             std::span<std::byte> data, std::uint64_t offset, Past how);
+  async::Task<Result<std::size_t>> read_direct(std::shared_ptr<OpenHandle> file, async::Memory memory,
+                                               std::span<std::byte> data, std::uint64_t offset,
+                                               DirectRead how);
   /// Does what write() does, and returns the offset that the data was written to.
-  async::Task<Result<std::uint64_t>> write_past(std::shared_ptr<OpenHandle> file, async::Memory memory,
-                                                std::span<const std::byte> data, std::uint64_t offset,
-                                                int flags);
+  async::Task<Result<std::uint64_t>> write_direct(std::shared_ptr<OpenHandle> file, async::Memory memory,
+                                                  std::span<const std::byte> data, std::uint64_t offset,
+                                                  int flags);
   /// Does what fsync(2) does, including what programs have stored in mappings of the file.
   async::Task<Status> sync_past(std::shared_ptr<OpenHandle> file);
 
@@ -315,7 +316,7 @@ class FileSystem : private engine::Writers {
   [[nodiscard]] bool is_outdated(const DirectoryHandle& directory, const Listed& listed) const;
   Entry entry_in_page(const DirectoryHandle& directory, const Listed& listed);
   template <class Answer>
-  void heed_stale(const Inode& inode, const Answer& answer);
+  void handle_stale(const Inode& inode, const Answer& answer);
   void forget_pages(Inode& inode);
   struct Early;
   [[nodiscard]] std::shared_ptr<Early> begin_early(const Caller& caller, const Inode& inode, int flags);
@@ -326,8 +327,8 @@ class FileSystem : private engine::Writers {
   void judge_early(const OpenHandle& file);
   [[nodiscard]] bool may_close_early(const OpenHandle& file) const;
   async::TimePoint closes_early_from_{};
-  async::Task<void> settle_beside(std::shared_ptr<Inode> inode, std::shared_ptr<void> until);
-  // ---- engine::Writers ----
+  async::Task<void> settle_in_background(std::shared_ptr<Inode> inode, std::shared_ptr<void> until);
+  // ---- engine::WriteBackOwner ----
   void write_out(const FileHandle& handle, std::shared_ptr<void> until) override;
   [[nodiscard]] std::optional<std::uint64_t> written_size(const FileHandle& handle) const override;
   async::Task<Status> close_now(std::shared_ptr<OpenHandle> file);
@@ -395,7 +396,7 @@ class FileSystem : private engine::Writers {
   static constexpr int kMostEarlyWorth = 16;
   unsigned closing_ = 0;  // close()s under way
   async::Event none_closing_;
-  async::Tasks beside_;  // the last member, because its tasks use all the others
+  async::Tasks background_;  // the last member, because its tasks use all the others
 };
 
 }  // namespace nfsrdma::fs

@@ -37,7 +37,7 @@ Access access_of(int flags) {
 /// Sets the handle's state from the flags of open(2). No program can map a file that is open for writing
 /// only, or miss its pages. So with O_APPEND the kernel caches no pages of it, which it would put where it
 /// believes the end of the file to be.
-void heed_flags(OpenHandle& handle, int flags) {
+void handle_open_flags(OpenHandle& handle, int flags) {
   handle.flags = flags;
   handle.direct = (flags & O_DIRECT) != 0;
   handle.uncached = (flags & O_ACCMODE) == O_WRONLY && (flags & O_APPEND) != 0;
@@ -74,7 +74,7 @@ std::shared_ptr<FileSystem::Early> FileSystem::begin_early(const Caller& caller,
   if (early_worth_ <= 0 && ++early_tries_ % kNowAndThen != 0) return nullptr;
   const auto out = std::make_shared<Early>(loop(), (size + kPage - 1) / kPage * kPage);
   out->changed = inode.attributes.changed();
-  beside_.spawn(read_early(engine_, caller, inode.handle, out));
+  background_.spawn(read_early(engine_, caller, inode.handle, out));
   return out;
 }
 
@@ -149,7 +149,7 @@ std::shared_ptr<FileSystem::NameChecks> FileSystem::begin_name_checks(const Call
   const auto out = std::make_shared<NameChecks>(loop());
   out->under_way = names.size();
   for (OtherNames::Name& one : names)
-    beside_.spawn(check_name(caller, inodes_.find(inode.id), std::move(one), out));
+    background_.spawn(check_name(caller, inodes_.find(inode.id), std::move(one), out));
   return out;
 }
 
@@ -177,7 +177,7 @@ void FileSystem::leads_elsewhere(const std::shared_ptr<Inode>& inode, std::uint6
   if (inodes_.believed_at(name->directory, name->name).inode != inode) {
     inodes_.forget_other(*inode, found);
   } else if (drop_name_) {
-    beside_.spawn(drop_name(inode, *name));
+    background_.spawn(drop_name(inode, *name));
   }
 }
 
@@ -245,7 +245,7 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   OpenedFile out;
   out.handle =
       std::make_shared<OpenHandle>(loop(), counters_, read_window_, *inode, std::move(opened->file), caller);
-  heed_flags(*out.handle, flags);
+  handle_open_flags(*out.handle, flags);
   if (early && told) {
     out.handle->early_read = true;
     co_await take_early(early, out.handle, *told);
@@ -261,15 +261,15 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   const auto change = told ? std::optional(told->change) : std::nullopt;
   // This applies also if the file is open here already, because another client may have written it since.
   out.keep_cache = (*inode)->attributes.cache(change) || !options_.close_to_open;
-  const bool is_told = change && (*inode)->attributes.is_told(*change);
-  out.keep_attributes = out.keep_cache || is_told;
+  const bool is_sent_to_kernel = change && (*inode)->attributes.is_sent_to_kernel(*change);
+  out.keep_attributes = out.keep_cache || is_sent_to_kernel;
   if (!out.keep_attributes) (*inode)->attributes.tell_no_state();
   // Valid pages do not mean that the kernel knows the size, because tell_size() does nothing while a file is
   // open for writing only. Nor do valid attributes mean it, if a write that bypassed the kernel has enlarged
   // the file since.
   std::uint64_t size = 0;
   if ((*inode)->pages.lags()) size = (*inode)->writes.written_since(asked.as_of).value_or(0);
-  if (told && options_.close_to_open && (!is_told || (*inode)->pages.lags()))
+  if (told && options_.close_to_open && (!is_sent_to_kernel || (*inode)->pages.lags()))
     size = std::max(size, told->size);
   if (size != 0) co_await tell_size(out.handle, size);
   co_return out;
@@ -300,7 +300,7 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   inode->attributes.cache(out.entry.attributes.change);
   out.handle = std::make_shared<OpenHandle>(loop(), counters_, read_window_, std::move(inode),
                                             std::move(opened->file), caller);
-  heed_flags(*out.handle, flags);
+  handle_open_flags(*out.handle, flags);
   // The file may have been open here already. Its earlier answered writes must be cut as well, even if they
   // reach the server after the OPEN.
   Inode& opened_inode = out.handle->inode();
@@ -329,7 +329,7 @@ async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uin
   const bool writes = file->file()->access() != Access::read;
   Status done;
   if (writes && may_close_early(*file)) {
-    beside_.spawn(deferred_closes_.save(file));  // all of the data is in flight after this
+    background_.spawn(deferred_closes_.save(file));  // all of the data is in flight after this
     engine_->promises().close_is_deferred(file->file());
   } else if (writes) {
     done = co_await writes_.save(file);
@@ -354,15 +354,17 @@ bool FileSystem::may_close_early(const OpenHandle& file) const {
   if (options_.sync || inode.writes.errors().failing() || loop_.now() < closes_early_from_ ||
       std::ranges::any_of(inode.open, locked) || async::buggify(loop_))
     return false;
-  const std::uint64_t most = engine_->promises().closes_early(inode.handle);
+  const std::uint64_t most = engine_->promises().max_size_for_deferred_close(inode.handle);
   return most != 0 && inode.end() <= most;
 }
 
 void FileSystem::write_out(const FileHandle& handle, std::shared_ptr<void> until) {
-  if (auto inode = inodes_.find(handle)) beside_.spawn(settle_beside(std::move(inode), std::move(until)));
+  if (auto inode = inodes_.find(handle))
+    background_.spawn(settle_in_background(std::move(inode), std::move(until)));
 }
 
-async::Task<void> FileSystem::settle_beside(std::shared_ptr<Inode> inode, std::shared_ptr<void> /*until*/) {
+async::Task<void> FileSystem::settle_in_background(std::shared_ptr<Inode> inode,
+                                                   std::shared_ptr<void> /*until*/) {
   co_await writes_.settle(*inode);
   // Deferred data has to be stable by then, because it must not be written again once another client may
   // write the file.
@@ -439,7 +441,7 @@ async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
 void FileSystem::forget_pages(Inode& inode) {
   freshness_.doubt(inode);
   if (auto held = drop_pages_ ? inodes_.find(inode.id) : nullptr)
-    beside_.spawn(drop_lost_pages(std::move(held)));
+    background_.spawn(drop_lost_pages(std::move(held)));
 }
 
 async::Task<void> FileSystem::drop_lost_pages(std::shared_ptr<Inode> inode) {

@@ -142,7 +142,7 @@ async::Task<void> FileSystem::see_as_locked(std::shared_ptr<OpenHandle> file) {
     auto now = co_await file->file()->attributes();
     if (now) {
       freshness_.keep(inode, *now, asked);
-      if (!inode.attributes.is_told(now->change)) size = now->size;
+      if (!inode.attributes.is_sent_to_kernel(now->change)) size = now->size;
     }
   }
   if (drop_pages_) co_await drop_pages_from(inode, 0);
@@ -189,9 +189,9 @@ async::Task<Result<std::size_t>> FileSystem::read_pieces(std::shared_ptr<OpenHan
   co_return got;
 }
 
-async::Task<Result<std::size_t>> FileSystem::read_past(std::shared_ptr<OpenHandle> file, async::Memory memory,
-                                                       std::span<std::byte> data, std::uint64_t offset,
-                                                       Past how) {
+async::Task<Result<std::size_t>> FileSystem::read_direct(std::shared_ptr<OpenHandle> file,
+                                                         async::Memory memory, std::span<std::byte> data,
+                                                         std::uint64_t offset, DirectRead how) {
   Inode& inode = file->inode();
   if (options_.kernel_gathers || inode.pages.may_hold_stores()) co_await fetch_pages(inode);
   // Writes behind the range matter, too, because they show that the file does not end there.
@@ -208,11 +208,11 @@ async::Task<Result<std::size_t>> FileSystem::read_past(std::shared_ptr<OpenHandl
     got = copied(*found, data);
   } else if (data.size() <= options_.rsize) {
     ++counters_.server_reads;
-    auto quick = co_await QuickWait(*file->file(), data, offset);
-    if (quick.rest) {
-      got = co_await std::move(*quick.rest);
+    auto fast = co_await FastReadWait(*file->file(), data, offset);
+    if (fast.rest) {
+      got = co_await std::move(*fast.rest);
     } else {
-      got = quick.count;
+      got = fast.count;
     }
     if (got) counters_.server_bytes_read += *got;
   } else {
@@ -223,10 +223,10 @@ async::Task<Result<std::size_t>> FileSystem::read_past(std::shared_ptr<OpenHandl
   co_return got;
 }
 
-async::Task<Result<std::uint64_t>> FileSystem::write_past(std::shared_ptr<OpenHandle> file,
-                                                          async::Memory memory,
-                                                          std::span<const std::byte> data,
-                                                          std::uint64_t offset, int flags) {
+async::Task<Result<std::uint64_t>> FileSystem::write_direct(std::shared_ptr<OpenHandle> file,
+                                                            async::Memory memory,
+                                                            std::span<const std::byte> data,
+                                                            std::uint64_t offset, int flags) {
   Inode& inode = file->inode();
   // Fetch dirty pages first: written back later, they would overwrite this write with older data.
   if (inode.pages.may_hold_stores()) co_await fetch_pages(inode);

@@ -54,7 +54,7 @@ bool Freshness::learn(Inode& inode, const Attributes& told, std::uint64_t as_of)
   // report the end that this restores, because answers to earlier questions do not count. So the size includes it.
   said.size = std::max(said.size, inode.end_in_doubt());
   const bool is_newest = inode.attributes.learn(std::move(said), as_of, loop_.now());
-  if (is_newest) inode.searchers.heed(told.changed);
+  if (is_newest) inode.searchers.handle_change(told.changed);
   return is_newest;
 }
 
@@ -164,7 +164,7 @@ bool Freshness::is_outdated(const Attributes& listed, const Inode* inode, std::u
   if (inode == nullptr) return forgotten_ > as_of;
   // Pending writes have changed the size since the server reported it.
   return !inode->writes.empty() || inode->changed_since(as_of) || inode->attributes.is_stale(as_of) ||
-         inode->attributes.told() > as_of;
+         inode->attributes.sent_to_kernel() > as_of;
 }
 
 Freshness::Naming::Naming(Freshness& all, std::shared_ptr<Inode> directory)

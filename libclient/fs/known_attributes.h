@@ -20,7 +20,8 @@
 //   May stat(2) get them while        If a WRITE carried them (is_of_write()): other answers may lack the
 //   writes are in flight?             time of a write.
 //   Which state does the kernel       The change attribute that it was given, unless it was given two:
-//   believe in?                       replies overtake each other on the way to the kernel (is_told()).
+//   believe in?                       replies overtake each other on the way to the kernel
+//                                     (is_sent_to_kernel()).
 //   Which state do the kernel's       That of the last open(2), or of what this mount has saved since;
 //   pages show?                       unknown if data was lost (cache(), saved()).
 //   Did the file's bytes change?      They may have if contents() differs: own writes that begin and end,
@@ -112,18 +113,18 @@ class KnownAttributes {
 
   /// Called when the kernel is given the newest answer, corrected by Freshness.
   void tell(Count when) {
-    told_ = std::max(told_, when);
+    sent_to_kernel_ = std::max(sent_to_kernel_, when);
     constexpr std::uint32_t kSetId = S_ISUID | S_ISGID;
     set_id_ = newest_->attributes.type == FileType::regular && (newest_->attributes.mode & kSetId) != 0;
   }
-  [[nodiscard]] Count told() const { return told_; }
+  [[nodiscard]] Count sent_to_kernel() const { return sent_to_kernel_; }
   /// Called when the kernel is given attributes of this state. `lasts`: with a validity above zero.
   void tell_state(Change change, bool lasts) {
-    const bool one_state = !told_change_ || told_change_ == change;
-    told_change_ = one_state && lasts ? std::optional(change) : std::nullopt;
+    const bool one_state = !change_sent_to_kernel_ || change_sent_to_kernel_ == change;
+    change_sent_to_kernel_ = one_state && lasts ? std::optional(change) : std::nullopt;
   }
-  void tell_no_state() { told_change_.reset(); }
-  [[nodiscard]] bool is_told(Change change) const { return told_change_ == change; }
+  void tell_no_state() { change_sent_to_kernel_.reset(); }
+  [[nodiscard]] bool is_sent_to_kernel(Change change) const { return change_sent_to_kernel_ == change; }
   /// Returns true once if the kernel was given set-id bits, which the server clears when the file is written.
   [[nodiscard]] bool take_set_id() { return std::exchange(set_id_, false); }
   /// Called when the kernel is given attributes that are valid as long as a delegation.
@@ -197,10 +198,10 @@ class KnownAttributes {
   bool of_write_ = false;
   async::TimePoint wanted_at_{};
   bool set_id_ = false, lifted_ = false;
-  std::optional<Change> told_change_, cached_change_;
+  std::optional<Change> change_sent_to_kernel_, cached_change_;
   std::uint64_t contents_ = 0, begun_ = 0;
   unsigned altering_ = 0;
-  Count told_ = 0, valid_from_ = 0, changed_ = 0, resized_ = 0, altered_ = 0, saved_ = 0;
+  Count sent_to_kernel_ = 0, valid_from_ = 0, changed_ = 0, resized_ = 0, altered_ = 0, saved_ = 0;
 };
 
 }  // namespace nfsrdma::fs

@@ -71,11 +71,11 @@ async::Task<void> OpenHandle::fill(ServerFileRef file, ChunkRef chunk) {
   const bool measured = chunk->window.measures(chunk->wanted);
   if (measured) chunk->window.began(chunk->wanted);
   Result<std::size_t> got = 0;
-  auto quick = co_await engine::QuickWait(*file, {chunk->memory.data.get(), chunk->wanted}, chunk->offset);
-  if (quick.rest)
-    got = co_await std::move(*quick.rest);
+  auto fast = co_await engine::FastReadWait(*file, {chunk->memory.data.get(), chunk->wanted}, chunk->offset);
+  if (fast.rest)
+    got = co_await std::move(*fast.rest);
   else
-    got = quick.count;
+    got = fast.count;
   if (measured) chunk->window.ended(chunk->wanted, got ? *got : 0, chunk->begun);
   if (got) {
     chunk->got = *got;

@@ -35,7 +35,7 @@ class SearchRights {
   }
   void forget() { grants_.clear(); }
   /// Takes the directory's time of change from an answer of the server, and forgets all grants if it differs.
-  void heed(const Time& changed) {
+  void handle_change(const Time& changed) {
     if (changed == changed_) return;
     changed_ = changed;
     forget();

@@ -1,10 +1,10 @@
-// Access control lists by NFSACL (wire/nfs3/acl.h): the ACL operations of Names.
+// Access control lists by NFSACL (wire/nfs3/acl.h): the ACL operations of ObjectOperations.
 //
 // The Reply to GETACL has no bound of its own. At first room for 32 KiB is provided, which is more than Linux
 // needs, then as much as a READ may return (RFC 8267 3.1.2).
 #include <cerrno>
 
-#include "nfs3/names.h"
+#include "nfs3/object_operations.h"
 #include "wire/nfs3/status.h"
 
 namespace nfsrdma::nfs3 {
@@ -60,7 +60,7 @@ Error broken_list(const std::string& server, const Error& why) {
 
 /// Calls P of NFSACL, and remembers if the server does not have the program.
 template <class P>
-async::Task<Result<Answer<P>>> Names::ask_for_acl(Caller caller, typename P::Args args) {
+async::Task<Result<Answer<P>>> ObjectOperations::ask_for_acl(Caller caller, typename P::Args args) {
   if (!has_acls_) co_return no_nfsacl(calls_.server());
   for (std::uint64_t room = reply_sizing::kAclReply;; room = limits_.most_read) {
     auto answer = co_await dialect_.ask_for_acl<P>(caller, args, room);
@@ -76,14 +76,14 @@ async::Task<Result<Answer<P>>> Names::ask_for_acl(Caller caller, typename P::Arg
   }
 }
 
-async::Task<Result<bool>> Names::has_acls(Caller caller, FileHandle object) {
+async::Task<Result<bool>> ObjectOperations::has_acls(Caller caller, FileHandle object) {
   auto acl = co_await get_acl(std::move(caller), object);
   if (acl) co_return true;
   if (acl.error().errno_value() == EOPNOTSUPP) co_return false;
   co_return acl.error();
 }
 
-async::Task<Result<Acl>> Names::get_acl(Caller caller, FileHandle object) {
+async::Task<Result<Acl>> ObjectOperations::get_acl(Caller caller, FileHandle object) {
   if (Above::is_one(object)) co_return unsupported("GETACL", calls_.server());
   GETACL3args args;
   args.object = to_wire(object);
@@ -102,7 +102,7 @@ async::Task<Result<Acl>> Names::get_acl(Caller caller, FileHandle object) {
   co_return Acl(std::move(out));
 }
 
-async::Task<Status> Names::set_acl(Caller caller, FileHandle object, Acl acl) {
+async::Task<Status> ObjectOperations::set_acl(Caller caller, FileHandle object, Acl acl) {
   if (Above::is_one(object)) co_return unsupported("SETACL", calls_.server());
   const auto* lists = std::get_if<PosixAcls>(&acl);
   if (lists == nullptr) {

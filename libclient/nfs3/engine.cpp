@@ -39,9 +39,9 @@ class Nfs3Engine::Open final : public ServerFile {
   ~Open() override {
     --engine_.open_;
     for (const std::uint64_t owner : owners_) {
-      if (knows_owner(owner)) engine_.locks_.release_beside(locked(), owner);
+      if (knows_owner(owner)) engine_.locks_.release_in_background(locked(), owner);
     }
-    if (!ended_ && file_->has_unstable_data()) engine_.beside_.spawn(commit_beside(file_));
+    if (!ended_ && file_->has_unstable_data()) engine_.background_.spawn(commit_in_background(file_));
   }
   Open(const Open&) = delete;
   Open& operator=(const Open&) = delete;
@@ -112,7 +112,9 @@ class Nfs3Engine::Open final : public ServerFile {
   [[nodiscard]] const std::shared_ptr<File>& file() const { return file_; }
 
  private:
-  static async::Task<void> commit_beside(std::shared_ptr<File> file) { (void)co_await file->commit(nullptr); }
+  static async::Task<void> commit_in_background(std::shared_ptr<File> file) {
+    (void)co_await file->commit(nullptr);
+  }
 
   template <class T>
   static async::Task<Result<T>> refused(Error why) {
@@ -135,12 +137,12 @@ class Nfs3Engine::Open final : public ServerFile {
 };
 
 Nfs3Engine::Nfs3Engine(ProcedureCalls& calls, Roots& roots, LockManager* locks, unsigned version)
-    : Names(calls, roots, version),
+    : ObjectOperations(calls, roots, version),
       number_(calls.loop().random<std::uint64_t>()),
       records_(calls.loop()),
       locks_(calls.loop(), records_, locks, calls.default_deadline() - calls.loop().now(),
              {[&calls] { return calls.connections(); }, [&calls](bool on) { calls.hold(on); }}),
-      beside_(calls.loop()) {}
+      background_(calls.loop()) {}
 
 Nfs3Engine::~Nfs3Engine() = default;
 
@@ -177,7 +179,7 @@ bool Nfs3Engine::has_something_to_cut(const Object& file) const {
 }
 
 async::Task<Result<Object>> Nfs3Engine::find(Caller caller, Spot spot) {
-  auto found = co_await Names::find(caller, std::move(spot));
+  auto found = co_await ObjectOperations::find(caller, std::move(spot));
   if (!found || !found->attributes || !is_in_doubt(found->handle)) co_return found;
   auto now = co_await attributes(std::move(caller), found->handle);
   if (!now) co_return now.error();
@@ -190,7 +192,7 @@ async::Task<Result<Attributes>> Nfs3Engine::attributes(Caller caller, FileHandle
     if (!question.begin()) {
       if (auto done = co_await question.settle(); !done) co_return done.error();
     }
-    auto told = co_await Names::attributes(caller, object);
+    auto told = co_await ObjectOperations::attributes(caller, object);
     if (!told) co_return told;
     if (question.again(told->size)) continue;
     told->size = question.corrected(told->size);

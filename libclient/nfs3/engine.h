@@ -1,5 +1,5 @@
 // NFSv3, and NFSv2 translated to it, behind the interface of all versions: operations on names come from
-// Names, files are added here.
+// ObjectOperations, files are added here.
 //
 // Opening a file concerns only this client. The server is asked whether the caller may open it (ACCESS), once
 // for as long as the file does not change, and checks every READ and WRITE itself. A file that was created by
@@ -10,15 +10,15 @@
 #include <string>
 
 #include "async/tasks.h"
-#include "nfs3/file.h"
 #include "nfs3/file_record.h"
 #include "nfs3/locks.h"
-#include "nfs3/names.h"
+#include "nfs3/nfs3_file.h"
+#include "nfs3/object_operations.h"
 #include "nfs3/rights.h"
 
 namespace nfsrdma::nfs3 {
 
-class Nfs3Engine final : public Names {
+class Nfs3Engine final : public ObjectOperations {
  public:
   /// `locks`: grants the locks; null: there are none. It must outlive the engine.
   Nfs3Engine(ProcedureCalls& calls, Roots& roots, LockManager* locks = nullptr, unsigned version = NFS_V3);
@@ -72,7 +72,7 @@ class Nfs3Engine final : public Names {
   std::size_t open_ = 0;
   KnownRights rights_;
   Locks locks_;
-  async::Tasks beside_;  // last, so that what its tasks use outlives them
+  async::Tasks background_;  // last, so that what its tasks use outlives them
 };
 
 }  // namespace nfsrdma::nfs3

@@ -38,7 +38,7 @@ Error still_in_grace(const std::string& path) {
 }
 Error lock_lost(const std::string& path) {
   return {ErrorKind::server, EIO, "lock", path,
-          "the server has restarted, and this lock could not be had again; close the file to go on"};
+          "the server has restarted, and this lock could not be recovered; close the file to go on"};
 }
 
 }  // namespace
@@ -110,7 +110,7 @@ std::vector<std::shared_ptr<Locks::State>> Locks::all() const {
 
 /// Breaks the cycles of references: a state and its record hold each other.
 Locks::~Locks() {
-  beside_.drop();
+  background_.drop();
   for (const auto& state : all()) state->record->locks.clear();
 }
 
@@ -337,11 +337,11 @@ async::Task<Status> Locks::attempt(LockedFile file, std::shared_ptr<Attempt> one
       if (taken) return;
       attempt->abandoned = true;
       const bool there = attempt->is(Verdict::granted) || attempt->is(Verdict::queued);
-      if (there) locks.beside_.spawn(locks.undo_later(file, attempt));
+      if (there) locks.background_.spawn(locks.undo_later(file, attempt));
     }
   };
   Owner owner(*this, file, one);
-  beside_.spawn(run(file, one));
+  background_.spawn(run(file, one));
   while (!one->ended) {
     if (one->waiter->cancelled()) co_return given_up(file.label);
     (void)co_await one->waiter->until(async::TimePoint::max());
@@ -373,7 +373,7 @@ class Locks::Queued {
  public:
   Queued(Locks& all, LockedFile of) : locks_(all), file_(std::move(of)) {}
   ~Queued() {
-    if (by_) locks_.beside_.spawn(locks_.undo_later(file_, by_));
+    if (by_) locks_.background_.spawn(locks_.undo_later(file_, by_));
   }
   Queued(const Queued&) = delete;
   Queued& operator=(const Queued&) = delete;
@@ -478,8 +478,8 @@ async::Task<void> Locks::release_quietly(LockedFile file, std::uint64_t owner) {
   auto done = co_await release(std::move(file), owner);
 }
 
-void Locks::release_beside(LockedFile file, std::uint64_t owner) {
-  beside_.spawn(release_quietly(std::move(file), owner));
+void Locks::release_in_background(LockedFile file, std::uint64_t owner) {
+  background_.spawn(release_quietly(std::move(file), owner));
 }
 
 /// Called when the owner asks for locks again: its next release covers what an earlier release has left.
@@ -496,7 +496,7 @@ void Locks::release_left() {
     const auto state = known(file, owner);
     // The record's reference, and this one.
     const bool left = state && state->released && state.use_count() == 2;
-    if (left) beside_.spawn(release_again(file, owner));
+    if (left) background_.spawn(release_again(file, owner));
   }
 }
 
@@ -538,7 +538,7 @@ async::Task<void> Locks::begin_watch() {
   if (now) server_state_ = *now;
   connections_seen_ = connections_.number();
   connections_.hold(true);
-  beside_.spawn(watch());
+  background_.spawn(watch());
 }
 
 async::Task<void> Locks::watch() {

@@ -74,7 +74,7 @@ class Locks {
         patience_(patience),
         connections_(std::move(connections)),
         watch_turn_(loop),
-        beside_(loop) {}
+        background_(loop) {}
   ~Locks();
   Locks(const Locks&) = delete;
   Locks& operator=(const Locks&) = delete;
@@ -92,7 +92,7 @@ class Locks {
   /// Returns the error that lost a lock on the file, if one was lost.
   [[nodiscard]] std::optional<Error> lost(const FileHandle& file) const;
   /// Releases the owner's locks in the background. Errors are not reported.
-  void release_beside(LockedFile file, std::uint64_t owner);
+  void release_in_background(LockedFile file, std::uint64_t owner);
   [[nodiscard]] std::size_t held() const;
 
  private:
@@ -136,7 +136,7 @@ class Locks {
   async::Mutex watch_turn_;  // held while the watch begins
   bool reclaiming_ = false;
   async::TimePoint reclaimed_ = async::TimePoint::min();
-  async::Tasks beside_;  // last, so that what its tasks use outlives them
+  async::Tasks background_;  // last, so that what its tasks use outlives them
 };
 
 }  // namespace nfsrdma::nfs3

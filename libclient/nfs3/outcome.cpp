@@ -11,16 +11,16 @@
 // under one of them, or never existed: the outcome is not known.
 #include <cerrno>
 
-#include "nfs3/names.h"
+#include "nfs3/object_operations.h"
 
 namespace nfsrdma::nfs3 {
 
-bool Names::may_have_been_done(const Doubt& doubt, const post_op_attr& directory) {
+bool ObjectOperations::may_have_been_done(const Doubt& doubt, const post_op_attr& directory) {
   if (doubt.sends < 2) return false;
   return !doubt.before || !directory || directory->ctime != *doubt.before;
 }
 
-Error Names::in_doubt(const Error& refused) {
+Error ObjectOperations::in_doubt(const Error& refused) {
   return {ErrorKind::unknown_outcome,
           EIO,
           refused.status(),

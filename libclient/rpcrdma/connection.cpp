@@ -375,7 +375,7 @@ Error Requester::State::timed_out(const Rpc& rpc, TimePoint now) const {
             " calls unanswered and granted no credit for another; check its load, or allow more time");
   }
   return error(ErrorKind::timeout, ETIMEDOUT,
-               std::string(ever_up ? "the connection was lost and could not be had again in time"
+               std::string(ever_up ? "the connection was lost and could not be recovered in time"
                                    : "no connection could be made in time") +
                    last + kCheck);
 }

@@ -146,10 +146,10 @@ bool UnstableData::gives_up(const Error& error) const {
 }
 
 void UnstableData::start_commit() {
-  if (!committing_) commit_task_ = loop_.spawn(commit_beside());
+  if (!committing_) commit_task_ = loop_.spawn(commit_in_background());
 }
 
-async::Task<void> UnstableData::commit_beside() {
+async::Task<void> UnstableData::commit_in_background() {
   const async::Flagged flag(committing_, committed_);
   // No caller waits for this COMMIT. It ends without a deadline: each lost piece is written once, and each
   // call has a deadline of its own.

@@ -154,7 +154,7 @@ class UnstableData {
   void tell_lost(const Error& error) { record_->all->lost(record_->file, error); }
   void start_commit();
   async::Task<Status> make_room();
-  async::Task<void> commit_beside();
+  async::Task<void> commit_in_background();
   async::Task<Status> commit_until(Goal goal, After* after);
   async::Task<Status> commit_once(After* after, async::TimePoint deadline);
   void verified(const Verifier& verifier, std::uint64_t instance);
@@ -165,14 +165,14 @@ class UnstableData {
   std::shared_ptr<WriteRecord> record_;  // null until join() is called
   Uncommitted uncommitted_;
   bool committing_ = false;
-  std::uint64_t commit_task_ = 0;  // the task of commit_beside(), for Loop::drop()
+  std::uint64_t commit_task_ = 0;  // the task of commit_in_background(), for Loop::drop()
   async::Event committed_;
   unsigned mismatches_ = 0;          // COMMITs in a row that found something lost
   std::uint64_t stable_number_ = 0;  // data with numbers up to this one of `uncommitted_` is stable
   // Writer::server_instance() when the server was last known to have all unstable data of this opener.
   std::uint64_t instance_ = 0;
   bool in_doubt_ = false;            // a verifier has shown a restart since the data was written
-  std::optional<Error> late_error_;  // error of commit_beside(), unless AllFiles::lost reported it
+  std::optional<Error> late_error_;  // error of commit_in_background(), unless AllFiles::lost reported it
 };
 
 }  // namespace nfsrdma::writing

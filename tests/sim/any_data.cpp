@@ -10,7 +10,7 @@
 #include <set>
 #include <utility>
 
-#include "engine/quick_read.h"
+#include "engine/fast_read.h"
 #include "sim/any_work.h"
 
 namespace nfsrdma::sim {
@@ -44,9 +44,9 @@ async::Task<Result<std::string>> AnyWorker::read_some(OpenRef file, std::uint64_
                                                       bool past) {
   if (past) {
     const async::Memory memory = loop().memory().take(most);
-    fs::FileSystem::Past how;
+    fs::FileSystem::DirectRead how;
     how.ahead = random_.one_in(2);
-    auto got = co_await fs().read_past(file->handle, memory, {memory.data.get(), most}, offset, how);
+    auto got = co_await fs().read_direct(file->handle, memory, {memory.data.get(), most}, offset, how);
     if (!got) co_return got.error();
     co_return std::string(reinterpret_cast<const char*>(memory.data.get()), *got);
   }
@@ -54,9 +54,9 @@ async::Task<Result<std::string>> AnyWorker::read_some(OpenRef file, std::uint64_
   std::string out;
   if (random_.one_in(2) && fs().begin_plain_read(*file->handle, offset, most)) {
     const async::Memory memory = loop().memory().take(most);
-    auto quick = co_await engine::QuickWait(*file->handle->file(), {memory.data.get(), most}, offset);
-    Result<std::size_t> got = quick.count;
-    if (quick.rest) got = co_await std::move(*quick.rest);
+    auto fast = co_await engine::FastReadWait(*file->handle->file(), {memory.data.get(), most}, offset);
+    Result<std::size_t> got = fast.count;
+    if (fast.rest) got = co_await std::move(*fast.rest);
     fs().end_plain_read(*file->handle, got ? *got : 0);
     if (!got) co_return got.error();
     co_return std::string(reinterpret_cast<const char*>(memory.data.get()), *got);
@@ -106,7 +106,7 @@ async::Task<Status> AnyWorker::write_some(OpenRef file, std::uint64_t offset, st
   std::memcpy(memory.data.get(), octets.data(), octets.size());
   const std::span<const std::byte> data(memory.data.get(), octets.size());
   if (!past) co_return co_await fs().write(file->handle, std::move(memory), data, offset, file->flags);
-  auto where = co_await fs().write_past(file->handle, std::move(memory), data, offset, file->flags);
+  auto where = co_await fs().write_direct(file->handle, std::move(memory), data, offset, file->flags);
   if (!where) co_return where.error();
   co_return Status();
 }

@@ -125,7 +125,7 @@ void Job::forget(std::uint64_t inode) {
 async::Task<Status> Job::release(std::shared_ptr<fs::OpenHandle> file, std::uint64_t inode) {
   if (findings_.closes_promise && random_.one_in(2)) {
     ++releasing_;
-    loop().spawn(release_beside(std::move(file), inode));
+    loop().spawn(release_in_background(std::move(file), inode));
     co_return Status();
   }
   co_return co_await release_now(std::move(file), inode);
@@ -138,7 +138,7 @@ async::Task<Status> Job::release_now(std::shared_ptr<fs::OpenHandle> file, std::
   co_return closed;
 }
 
-async::Task<void> Job::release_beside(std::shared_ptr<fs::OpenHandle> file, std::uint64_t inode) {
+async::Task<void> Job::release_in_background(std::shared_ptr<fs::OpenHandle> file, std::uint64_t inode) {
   (void)co_await release_now(std::move(file), inode);
   --releasing_;
 }

@@ -128,7 +128,7 @@ class Job {
 
  private:
   async::Task<Status> release_now(std::shared_ptr<fs::OpenHandle> file, std::uint64_t inode);
-  async::Task<void> release_beside(std::shared_ptr<fs::OpenHandle> file, std::uint64_t inode);
+  async::Task<void> release_in_background(std::shared_ptr<fs::OpenHandle> file, std::uint64_t inode);
 
   unsigned releasing_ = 0;
 };

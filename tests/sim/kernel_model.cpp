@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/quick_read.h"
+#include "engine/fast_read.h"
 
 namespace nfsrdma::sim {
 namespace {
@@ -184,9 +184,9 @@ Task<Result<std::uint64_t>> KernelModel::size(std::uint64_t inode) {
 Task<Result<std::string>> KernelModel::read_file(Handle file, std::uint64_t offset, std::size_t size) {
   if (files_.begin_plain_read(*file, offset, size)) {
     const async::Memory memory = loop_.memory().take(size);
-    auto quick = co_await engine::QuickWait(*file->file(), {memory.data.get(), size}, offset);
-    Result<std::size_t> got = quick.count;
-    if (quick.rest) got = co_await std::move(*quick.rest);
+    auto fast = co_await engine::FastReadWait(*file->file(), {memory.data.get(), size}, offset);
+    Result<std::size_t> got = fast.count;
+    if (fast.rest) got = co_await std::move(*fast.rest);
     files_.end_plain_read(*file, got ? *got : 0);
     if (!got) co_return got.error();
     if (*got < size) fs::FileSystem::has_ended(*file, offset + *got);

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "engine/quick_read.h"
+#include "engine/fast_read.h"
 
 namespace nfsrdma::sim {
 namespace {
@@ -117,9 +117,9 @@ async::Task<bool> TeamWorker::write(File file, std::string text, std::uint64_t o
 /// In the way of a mount's reads that are one READ of the server's (fuse/plain_reads.h); begin_plain_read() has said yes.
 async::Task<Result<std::string>> TeamWorker::read_plainly(File file, std::uint64_t offset, std::size_t most) {
   const async::Memory memory = loop().memory().take(most);
-  auto quick = co_await engine::QuickWait(*file.handle->file(), {memory.data.get(), most}, offset);
-  Result<std::size_t> got = quick.count;
-  if (quick.rest) got = co_await std::move(*quick.rest);
+  auto fast = co_await engine::FastReadWait(*file.handle->file(), {memory.data.get(), most}, offset);
+  Result<std::size_t> got = fast.count;
+  if (fast.rest) got = co_await std::move(*fast.rest);
   fs().end_plain_read(*file.handle, got ? *got : 0);
   if (!got) co_return got.error();
   co_return std::string(reinterpret_cast<const char*>(memory.data.get()), *got);

@@ -243,7 +243,7 @@ std::size_t NfsServer::lock_states() const {
 }
 void NfsServer::set_synchronous_copies(bool on) {
   ON_SERVER(Habits& habits = impl_->state.habits;
-            habits.copies = on ? Habits::Copies::at_once : Habits::Copies::beside_unasked;
+            habits.copies = on ? Habits::Copies::at_once : Habits::Copies::in_background_unasked;
             habits.tells_of_copies = habits.knows_of_copies = on);
 }
 void NfsServer::set_unstable_copies(bool on) {

@@ -268,7 +268,7 @@ nfsstat4 ServerState::run(Execution& at, op::COPY, const COPY4args& args, COPY4r
   if (!args.ca_source_server.value.empty()) problem("a COPY that is not the server's alone");
   using Copies = Habits::Copies;
   const bool at_once = habits.copies == Copies::at_once;
-  if (habits.copies == Copies::beside && args.ca_synchronous) {
+  if (habits.copies == Copies::in_background && args.ca_synchronous) {
     res.emplace<NFS4ERR_OFFLOAD_NO_REQS>() = {true, false};
     return NFS4ERR_OFFLOAD_NO_REQS;
   }

@@ -210,7 +210,7 @@ Habits Habits::drawn(Chance& chance) {
   if (chance.percent(kChange)) out.full_status = NFS4ERR_DQUOT;
   if (chance.percent(kChange)) out.most_copied = chance.coin() ? 0 : 1 + chance.below(65536);
   if (chance.percent(kChange)) {
-    out.copies = chance.coin() ? Copies::beside : Copies::beside_unasked;
+    out.copies = chance.coin() ? Copies::in_background : Copies::in_background_unasked;
     out.copy_takes = std::chrono::milliseconds(chance.below(2000));
     out.tells_of_copies = !chance.percent(kChange);
   }

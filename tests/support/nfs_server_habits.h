@@ -174,7 +174,7 @@ struct Habits {
       ~0ULL;  ///< by one COPY; 0 is what Linux's server copies while it is being stopped
   /// COPY is done before its answer; or beside, where the client lets it, else OFFLOAD_NO_REQS; or beside,
   /// whatever the client has asked for.
-  enum class Copies : std::uint8_t { at_once, beside, beside_unasked };
+  enum class Copies : std::uint8_t { at_once, in_background, in_background_unasked };
   Copies copies = Copies::at_once;
   std::chrono::milliseconds copy_takes{0};  ///< beside
   bool tells_of_copies = true;              ///< CB_OFFLOAD, behind which a copy is forgotten

@@ -67,8 +67,8 @@ class PlainEngine final : public Engine, public engine::Promises {
   bool tells = false;    ///< attributes come along where they can, and handles with names that are listed
   bool writable = true;  ///< access() says so
   std::size_t page_size = 1000;  ///< names in a page
-  engine::Writers* keeps = nullptr;
-  std::uint64_t owed = 0;              ///< closes_early(), of every file
+  engine::WriteBackOwner* keeps = nullptr;
+  std::uint64_t owed = 0;              ///< max_size_for_deferred_close(), of every file
   std::uint64_t end_in_doubt = 0;      ///< of every open file
   std::chrono::seconds delegation{0};  ///< every file is delegated for so long; 0: none is
   /// What read_early() answers; none: it is not to be had.
@@ -127,8 +127,8 @@ class PlainEngine final : public Engine, public engine::Promises {
   bool delegated(const FileHandle& /*file*/) const override { return delegation != std::chrono::seconds(0); }
   std::chrono::seconds delegated_for() const override { return delegation; }
   void on_lost_data(std::function<void(const FileHandle&, const Error&)> sink) override;
-  void writers(engine::Writers* who) override { keeps = who; }
-  std::uint64_t closes_early(const FileHandle& /*file*/) const override { return owed; }
+  void write_back_owner(engine::WriteBackOwner* who) override { keeps = who; }
+  std::uint64_t max_size_for_deferred_close(const FileHandle& /*file*/) const override { return owed; }
   std::size_t open_files() const override { return open_; }
   std::size_t uncommitted_bytes() const override { return 0; }
 

@@ -150,7 +150,7 @@ class Compound {
   [[nodiscard]] const std::optional<std::uint64_t>& open_owner() const { return open_owner_; }
   [[nodiscard]] const std::optional<std::uint64_t>& lock_owner() const { return lock_owner_; }
   [[nodiscard]] const std::vector<OwnedOperation>& owned() const { return owned_; }
-  /// Whether the call has an OPEN, whose Reply keeps the open owner's turn (Calls::settle_owner).
+  /// Whether the call has an OPEN, whose Reply keeps the open owner's turn (CallLayer::settle_owner).
   [[nodiscard]] bool opens() const { return opens_; }
   /// Whether the call renews the lease and does nothing else.
   [[nodiscard]] bool is_renewal() const { return count_ == 1 && (has_sequence() || renews_); }
@@ -283,7 +283,8 @@ class CompoundReply {
   /// client id of that epoch.
   [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
   void set_epoch(std::uint64_t epoch) { epoch_ = epoch; }
-  /// Keeps the turn of the open owner for as long as the Reply to its OPEN is in hand (Calls::settle_owner).
+  /// Keeps the turn of the open owner for as long as the Reply to its OPEN is in hand
+  /// (CallLayer::settle_owner).
   void keep_turn(std::shared_ptr<void> turn) { turn_ = std::move(turn); }
   [[nodiscard]] const std::shared_ptr<void>& turn() const { return turn_; }
   void let_go() { turn_.reset(); }

@@ -1,13 +1,13 @@
-// Access control lists: the operations of Objects on the attribute acl (RFC 8881 6.2.1). The attribute has no
-// row in attributes.h, because no other attribute is ever requested with it: the value of an fattr4 with this
-// attribute alone is the list, nfsace4<>.
+// Access control lists: the operations of ObjectOperations on the attribute acl (RFC 8881 6.2.1). The
+// attribute has no row in attributes.h, because no other attribute is ever requested with it: the value of an
+// fattr4 with this attribute alone is the list, nfsace4<>.
 //
 // The Reply has room for the largest attrlist4 that is accepted here, 64 KiB. This is as much as Linux hands
 // out as an extended attribute, and holds more than 500 entries with long names.
 #include <cerrno>
 
 #include "acl/octets.h"
-#include "nfs4/files/objects.h"
+#include "nfs4/files/object_operations.h"
 #include "wire/nfs4/status.h"
 
 namespace nfsrdma::nfs4 {
@@ -30,14 +30,14 @@ Error no_acls(std::string server) {
 
 }  // namespace
 
-async::Task<Result<bool>> Objects::has_acls(Caller caller, FileHandle object) {
+async::Task<Result<bool>> ObjectOperations::has_acls(Caller caller, FileHandle object) {
   auto got = co_await getattr(std::move(caller), Spot(object), supported_only());
   if (!got) co_return got.error();
   co_return got->supported_attrs&& has_bit(*got->supported_attrs, FATTR4_ACL);
 }
 
-async::Task<Result<Acl>> Objects::get_acl(Caller caller, FileHandle object) {
-  const Calls& calls = session_;
+async::Task<Result<Acl>> ObjectOperations::get_acl(Caller caller, FileHandle object) {
+  const CallLayer& calls = session_;
   Spot spot(object);
   auto res = co_await at<GETATTR4res>(
       std::move(caller), spot, "", "GETATTR",
@@ -59,8 +59,8 @@ async::Task<Result<Acl>> Objects::get_acl(Caller caller, FileHandle object) {
   co_return Acl(std::move(*list));
 }
 
-async::Task<Status> Objects::set_acl(Caller caller, FileHandle object, Acl acl) {
-  const Calls& calls = session_;
+async::Task<Status> ObjectOperations::set_acl(Caller caller, FileHandle object, Acl acl) {
+  const CallLayer& calls = session_;
   const auto* list = std::get_if<Nfs4Acl>(&acl);
   if (list == nullptr) {
     co_return Error(

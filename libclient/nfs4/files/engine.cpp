@@ -39,7 +39,7 @@ class Nfs4File final : public ServerFile {
                                                    engine::ReportedHoles& holes) override {
     return file_->read(data, offset, &holes);
   }
-  bool start(engine::QuickRead& read) override { return file_->start(read); }
+  bool start(engine::FastRead& read) override { return file_->start(read); }
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, async::Memory memory,
                                          std::uint64_t offset, Stability stability,
                                          std::optional<Attributes>* after) override {
@@ -117,8 +117,8 @@ Nfs4File& ours(const ServerFileRef& file) {
 
 }  // namespace
 
-Nfs4Engine::Nfs4Engine(LeaseHolder& session)
-    : Objects(session), files_(std::make_shared<OpenFiles>(session)) {
+Nfs4Engine::Nfs4Engine(ClientLease& session)
+    : ObjectOperations(session), files_(std::make_shared<OpenFiles>(session)) {
   session_.delegations().on_end([this](const nfs_fh4& handle) {
     if (delegation_end_) delegation_end_(handle);
     files_->unpark(handle);
@@ -127,7 +127,7 @@ Nfs4Engine::Nfs4Engine(LeaseHolder& session)
 
 Nfs4Engine::~Nfs4Engine() {
   session_.delegations().on_end(nullptr);
-  session_.delegations().writers(nullptr);
+  session_.delegations().write_back_owner(nullptr);
 }
 
 // ---- names and objects ----
@@ -139,7 +139,7 @@ async::Task<Status> Nfs4Engine::ping() {
 }
 
 async::Task<Result<Object>> Nfs4Engine::find(Caller caller, Spot spot) {
-  auto found = co_await Objects::find(caller, std::move(spot));
+  auto found = co_await ObjectOperations::find(caller, std::move(spot));
   if (!found || !found->attributes) co_return found;
   const auto record = files_->record(found->handle);
   if (!record || !record->in_doubt()) co_return found;
@@ -158,7 +158,7 @@ async::Task<Result<Attributes>> Nfs4Engine::attributes(Caller caller, FileHandle
     if (!question.begin()) {
       if (auto done = co_await question.settle(); !done) co_return done.error();
     }
-    auto told = co_await Objects::attributes(caller, object);
+    auto told = co_await ObjectOperations::attributes(caller, object);
     if (!told) co_return told;
     if (question.again(told->size)) continue;
     told->size = question.corrected(told->size);
@@ -201,7 +201,7 @@ async::Task<Result<std::optional<Attributes>>> Nfs4Engine::set_in_turn(Caller ca
   }
   auto got = co_await set_with_stateid(caller, object, stateid, changes, turn);
   const auto refused = got ? NFS4_OK : static_cast<nfsstat4>(got.error().status());
-  const bool overtaken = Calls::is_lost_state(refused) || refused == NFS4ERR_OPENMODE;
+  const bool overtaken = CallLayer::is_lost_state(refused) || refused == NFS4ERR_OPENMODE;
   if (stateid != stateid4() && overtaken) {
     // Either a CLOSE or OPEN_DOWNGRADE was executed first, or the server has restarted. The file that was
     // given is opened again; without one no stateid is needed.
@@ -324,7 +324,7 @@ std::chrono::seconds Nfs4Engine::delegated_for() const {
   return std::chrono::seconds(session_.facts().lease_seconds);
 }
 
-std::uint64_t Nfs4Engine::closes_early(const FileHandle& file) const {
+std::uint64_t Nfs4Engine::max_size_for_deferred_close(const FileHandle& file) const {
   const auto open = files_->delegated(file);
   if (!open || !open->state().delegation()->writes) return 0;
   // No descriptor needs the file any more: it is being closed, and its delegation is returned with the CLOSE.

@@ -1,17 +1,17 @@
-// NFSv4.0 to 4.2 behind the interface of all versions (engine/engine.h), on one LeaseHolder. Names and
-// objects are served by Objects, open files by OpenFiles and Locks.
+// NFSv4.0 to 4.2 behind the interface of all versions (engine/engine.h), on one ClientLease. Names and
+// objects are served by ObjectOperations, open files by OpenFiles and Locks.
 #pragma once
 
 #include "nfs4/files/locks.h"
-#include "nfs4/files/many.h"
-#include "nfs4/files/objects.h"
+#include "nfs4/files/object_operations.h"
 #include "nfs4/files/open_files.h"
+#include "nfs4/files/small_files.h"
 
 namespace nfsrdma::nfs4 {
 
-class Nfs4Engine final : public Objects, public engine::Promises {
+class Nfs4Engine final : public ObjectOperations, public engine::Promises {
  public:
-  explicit Nfs4Engine(LeaseHolder& session);
+  explicit Nfs4Engine(ClientLease& session);
   ~Nfs4Engine() override;
 
   async::Loop& loop() override { return session_.loop(); }
@@ -51,8 +51,10 @@ class Nfs4Engine final : public Objects, public engine::Promises {
   bool delegated(const FileHandle& file) const override { return files_->delegated(file) != nullptr; }
   std::chrono::seconds delegated_for() const override;
   void on_delegation_end(std::function<void(const FileHandle&)> sink) override;
-  void writers(engine::Writers* who) override { session_.delegations().writers(who); }
-  std::uint64_t closes_early(const FileHandle& file) const override;
+  void write_back_owner(engine::WriteBackOwner* who) override {
+    session_.delegations().write_back_owner(who);
+  }
+  std::uint64_t max_size_for_deferred_close(const FileHandle& file) const override;
   void close_is_deferred(const ServerFileRef& file) override;
   void keep_delegated(std::size_t most) override { files_->keep_delegated(most); }
   void forget(const FileHandle& file) override { files_->unpark(file); }

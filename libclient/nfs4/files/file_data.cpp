@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "nfs4/files/objects.h"
+#include "nfs4/files/object_operations.h"
 #include "nfs4/files/owners.h"
 #include "writing/question.h"
 
@@ -26,26 +26,26 @@ FileData::FileData(FileState& state)
 
 /// `holes` may be null.
 async::Task<Result<std::size_t>> FileData::read_all(std::span<std::byte> data, std::uint64_t offset,
-                                                    std::unique_ptr<Adopted> adopted,
+                                                    std::unique_ptr<SentRequest> sent_request,
                                                     engine::ReportedHoles* holes) {
   std::size_t total = 0;
   // The last READ_PLUS returned no byte but an end of the file, which READ has to confirm.
   bool is_end_to_confirm = false;
   writing::Question question(record());
   while (total < data.size()) {
-    if (adopted) {
-      question.has_begun(adopted->as_of);
+    if (sent_request) {
+      question.has_begun(sent_request->as_of);
     } else if (!question.begin()) {
       if (auto done = co_await question.settle(); !done) co_return done.error();
     }
     // A request that has been sent already asks for all of the data.
-    const std::size_t most = adopted ? data.size() : session_.most_read();
+    const std::size_t most = sent_request ? data.size() : session_.most_read();
     const auto rest = data.subspan(total, std::min(data.size() - total, most));
     Piece piece;
-    const bool by_read_plus = !adopted && !is_end_to_confirm && asks_for_holes();
-    if (!by_read_plus && !adopted) passed_over_holes();
+    const bool by_read_plus = !sent_request && !is_end_to_confirm && asks_for_holes();
+    if (!by_read_plus && !sent_request) passed_over_holes();
     auto task = by_read_plus ? read_plus(rest, offset + total, piece)
-                             : read_piece(rest, offset + total, piece, std::exchange(adopted, nullptr));
+                             : read_piece(rest, offset + total, piece, std::exchange(sent_request, nullptr));
     const Status done = co_await std::move(task);
     // The session that the piece was cut for has been replaced by one with smaller limits.
     if (!done && rest.size() > session_.most_read()) continue;
@@ -70,7 +70,7 @@ async::Task<Result<std::size_t>> FileData::read_all(std::span<std::byte> data, s
 
 /// Reads a piece by one READ.
 async::Task<Status> FileData::read_piece(std::span<std::byte> data, std::uint64_t offset, Piece& out,
-                                         std::unique_ptr<Adopted> adopted) {
+                                         std::unique_ptr<SentRequest> sent_request) {
   RangeStateid stateid(state_.state(), {offset, data.size()}, RangeStateid::Use::read);
   co_return co_await state_.call(
       "READ", [&](Compound& compound) { compound.read(stateid.now(), offset, data); },
@@ -81,7 +81,7 @@ async::Task<Status> FileData::read_piece(std::span<std::byte> data, std::uint64_
         out.eof = res.get<NFS4_OK>()->eof;
         return true;
       },
-      std::move(adopted), &stateid);
+      std::move(sent_request), &stateid);
 }
 
 /// `origin`: a DataOrigin, or null.
@@ -110,7 +110,7 @@ async::Task<Result<writing::Writer::Written>> FileData::write_piece_of(writing::
       },
       nullptr, &stateid);
   if (!done && stateid.is_discarded() && !std::exchange(from->permit->reported, true)) {
-    Calls& calls = session_;
+    CallLayer& calls = session_;
     calls.notice(calls.server() + ": " + done.error().text());
   }
   if (!done) co_return done.error();

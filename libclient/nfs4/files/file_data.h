@@ -23,14 +23,14 @@
 
 #include "engine/engine.h"
 #include "nfs4/files/convert.h"
-#include "nfs4/session/quick_reads.h"
-#include "nfs4/state/copies_beside.h"
+#include "nfs4/session/fast_reads.h"
+#include "nfs4/state/background_copies.h"
 #include "nfs4/state/file_state.h"
 #include "writing/unstable_data.h"
 
 namespace nfsrdma::nfs4 {
 
-class FileData : private writing::Writer, private QuickFile {
+class FileData : private writing::Writer, private FastReadFile {
  public:
   using After = writing::After;
 
@@ -45,7 +45,7 @@ class FileData : private writing::Writer, private QuickFile {
     return read_all(data, offset, nullptr, holes);
   }
   /// Starts a read by the fast path, as ServerFile::start() has it.
-  bool start(engine::QuickRead& read) {
+  bool start(engine::FastRead& read) {
     if (in_doubt() || asks_for_holes()) return false;
     passed_over_holes();
     return session_.start_read(*this, read);  // the file may no longer exist afterwards
@@ -72,7 +72,7 @@ class FileData : private writing::Writer, private QuickFile {
   [[nodiscard]] const std::shared_ptr<writing::WriteRecord>& record() const { return unstable_.record(); }
 
   async::Task<Result<Attributes>> attributes();
-  /// Takes attributes from the answer to another call. `as_of`: LeaseHolder::modifications() of the file
+  /// Takes attributes from the answer to another call. `as_of`: ClientLease::modifications() of the file
   /// when that call was sent.
   void know(const Attributes& attributes, std::uint64_t as_of);
   /// `after`: the attributes right after the change, if the server returns them; null: not wanted.
@@ -105,15 +105,15 @@ class FileData : private writing::Writer, private QuickFile {
                                                           std::uint64_t count);
 
  private:
-  // ---- QuickFile ----
+  // ---- FastReadFile ----
   FileState& file_state() override { return state_; }
   std::uint64_t as_of() const override { return record()->turns.rewrites; }
   bool is_outdated(std::uint64_t as_of) const override {
     return record()->turns.rewrites != as_of || in_doubt();
   }
   async::Task<Result<std::size_t>> read_on(std::span<std::byte> data, std::uint64_t offset,
-                                           std::unique_ptr<Adopted> adopted) override {
-    return read_all(data, offset, std::move(adopted), nullptr);
+                                           std::unique_ptr<SentRequest> sent_request) override {
+    return read_all(data, offset, std::move(sent_request), nullptr);
   }
 
   // ---- writing::Writer ----
@@ -145,7 +145,8 @@ class FileData : private writing::Writer, private QuickFile {
     return file != nullptr ? &file->holes : nullptr;
   }
   async::Task<Result<std::size_t>> read_all(std::span<std::byte> data, std::uint64_t offset,
-                                            std::unique_ptr<Adopted> adopted, engine::ReportedHoles* holes);
+                                            std::unique_ptr<SentRequest> sent_request,
+                                            engine::ReportedHoles* holes);
   struct Piece {
     std::size_t count = 0;
     bool eof = false;
@@ -153,19 +154,20 @@ class FileData : private writing::Writer, private QuickFile {
     engine::ReportedHoles holes;
   };
   async::Task<Status> read_piece(std::span<std::byte> data, std::uint64_t offset, Piece& out,
-                                 std::unique_ptr<Adopted> adopted);
+                                 std::unique_ptr<SentRequest> sent_request);
   async::Task<Status> read_plus(std::span<std::byte> data, std::uint64_t offset, Piece& out);
   template <class Op, class Make>
   static async::Task<Status> between(FileState& from, FileState& to, RangeStateid& stateid, const char* what,
                                      Make make, typename Op::Res& res);
   /// Progress of a copy that the server makes in the background.
-  struct Beside;
-  async::Task<Status> copied_beside(CopiesBeside::One& copy, stateid4 stateid, Beside& out);
-  async::Task<Status> ask_of_copy(stateid4 stateid, Beside& out);
+  struct BackgroundCopy;
+  async::Task<Status> copied_in_background(BackgroundCopies::One& copy, stateid4 stateid,
+                                           BackgroundCopy& out);
+  async::Task<Status> ask_of_copy(stateid4 stateid, BackgroundCopy& out);
   async::Task<void> cancel_copy(stateid4 stateid);
 
   FileState& state_;
-  LeaseHolder& session_;
+  ClientLease& session_;
   bool clones_ = true;  // false: the server has said that it cannot clone into this file
   // The last member, because its COMMIT in the background uses those above.
   writing::UnstableData unstable_;

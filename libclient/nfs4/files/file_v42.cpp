@@ -20,7 +20,7 @@ constexpr int kMostCopies = 3;
 /// First and longest interval at which the server is asked how far a copy in the background is: without a
 /// backchannel, and with one, over which the server promised to call.
 constexpr async::Clock::duration kFirstQuestion = 50ms, kSlowestQuestion = 1s;
-constexpr async::Clock::duration kFirstQuestionBeside = 1s, kSlowestQuestionBeside = 15s;
+constexpr async::Clock::duration kFirstQuestionWithCallback = 1s, kSlowestQuestionWithCallback = 15s;
 /// How long to wait for a CB_OFFLOAD that other messages of the server may have overtaken.
 constexpr async::Clock::duration kOffloadOvertaken = 200ms;
 /// No file system has smaller blocks, and a range that does not begin at a block cannot be shared.
@@ -136,7 +136,7 @@ async::Task<Status> FileData::deallocate(std::uint64_t offset, std::uint64_t len
 template <class Op, class Make>
 async::Task<Status> FileData::between(FileState& from, FileState& to, RangeStateid& stateid, const char* what,
                                       Make make, typename Op::Res& res) {
-  LeaseHolder& session = to.session();
+  ClientLease& session = to.session();
   const async::TimePoint deadline = session.default_deadline();
   bool completed_from = false, completed_to = false;  // see FileState::regain_access()
   for (LossLimit losses(session.loop(), deadline);;) {
@@ -165,7 +165,7 @@ async::Task<Status> FileData::between(FileState& from, FileState& to, RangeState
       if (!target) co_return target.error();
       if (*source || *target) continue;
     }
-    const bool again = co_await losses.again(Calls::is_lost_state(status));
+    const bool again = co_await losses.again(CallLayer::is_lost_state(status));
     const Error error = session.error_of(*reply, what, to.path());
     if (!again) co_return error;
     if (stateid.is_to_be_tried_again(status)) continue;
@@ -182,7 +182,7 @@ async::Task<Status> FileData::between(FileState& from, FileState& to, RangeState
 
 // ---- a copy that the server makes beside ----
 
-struct FileData::Beside {
+struct FileData::BackgroundCopy {
   bool over = false, gone = false;  // gone: the outcome cannot be learnt any more
   bool answers = true;              // the server has OFFLOAD_STATUS
   std::uint64_t copied = 0;
@@ -191,7 +191,8 @@ struct FileData::Beside {
 
 /// Waits for the end of the copy: by CB_OFFLOAD or, because that may be lost, by OFFLOAD_STATUS. A copy that
 /// makes no progress is cancelled, so that it cannot later overwrite data that the caller has written itself.
-async::Task<Status> FileData::copied_beside(CopiesBeside::One& copy, stateid4 stateid, Beside& out) {
+async::Task<Status> FileData::copied_in_background(BackgroundCopies::One& copy, stateid4 stateid,
+                                                   BackgroundCopy& out) {
   copy.is(stateid);
   // The file changes until the copy is over, which is long after COPY was answered. Attributes that are
   // fetched meanwhile must not be trusted after that.
@@ -204,8 +205,8 @@ async::Task<Status> FileData::copied_beside(CopiesBeside::One& copy, stateid4 st
   Status done = verifier ? Status() : verifier.error();
   if (verifier) out.written.wr_writeverf = *verifier;
   const bool told = session_.facts().backchannel;
-  async::Backoff pause(told ? kFirstQuestionBeside : kFirstQuestion,
-                       told ? kSlowestQuestionBeside : kSlowestQuestion);
+  async::Backoff pause(told ? kFirstQuestionWithCallback : kFirstQuestion,
+                       told ? kSlowestQuestionWithCallback : kSlowestQuestion);
   async::TimePoint last = loop.now() + session_.options().timeout;
   while (done && !out.over && !out.gone && loop.now() < last) {
     const async::TimePoint next = out.answers ? std::min(loop.now() + pause.take(), last) : last;
@@ -226,7 +227,7 @@ async::Task<Status> FileData::copied_beside(CopiesBeside::One& copy, stateid4 st
   co_return status_error(NFS4ERR_OFFLOAD_NO_REQS, "COPY", path());
 }
 
-async::Task<Status> FileData::ask_of_copy(stateid4 stateid, Beside& out) {
+async::Task<Status> FileData::ask_of_copy(stateid4 stateid, BackgroundCopy& out) {
   Compound compound = session_.begin_on(state_.handle(), "OFFLOAD_STATUS", state_.state().caller);
   compound.add<op::OFFLOAD_STATUS>({stateid});
   auto reply = co_await session_.call(std::move(compound));
@@ -234,7 +235,7 @@ async::Task<Status> FileData::ask_of_copy(stateid4 stateid, Beside& out) {
   OFFLOAD_STATUS4res res;
   if (!reply->take<op::PUTFH>() || !reply->take<op::OFFLOAD_STATUS>(res)) {
     const Error error = session_.error_of(*reply, "OFFLOAD_STATUS", path());
-    out.gone = Calls::is_lost_state(reply->failed_status());
+    out.gone = CallLayer::is_lost_state(reply->failed_status());
     out.answers = !is_unsupported(error);
     co_return Status();
   }
@@ -266,7 +267,7 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
   COPY4res res;
   bool synchronous = true;
   RangeStateid target(to.state_.state(), {to_offset, count}, RangeStateid::Use::write);
-  CopiesBeside::One beside(to.session_.copies(), to.session_.loop());
+  BackgroundCopies::One background_copy(to.session_.copies(), to.session_.loop());
   const auto arguments = [&] {
     COPY4args args;
     args.ca_src_stateid = from.state_.stateid();
@@ -279,7 +280,7 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
     return args;
   };
   for (int copies = 0; copies < kMostCopies;) {
-    beside.is_unknown();
+    background_copy.is_unknown();
     // The turn is held during a copy in the background, too: a restart, after which data is written
     // again, ends the copy.
     const auto turn = co_await writing::take_turn(to.record(), to.deadline(), "COPY");
@@ -296,8 +297,9 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
     ++copies;
     write_response4 written = res.get<NFS4_OK>()->cr_response;
     if (!written.wr_callback_id.value.empty()) {
-      Beside progress;
-      auto ended = co_await to.copied_beside(beside, written.wr_callback_id.value.front(), progress);
+      BackgroundCopy progress;
+      auto ended =
+          co_await to.copied_in_background(background_copy, written.wr_callback_id.value.front(), progress);
       if (!ended) co_return ended.error();
       if (!progress.over) continue;
       written = progress.written;

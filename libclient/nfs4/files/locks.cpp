@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 /// First and longest interval at which the server is asked again for a lock: without notifications by the
 /// server, and with them.
 constexpr async::Clock::duration kFirstPoll = 50ms, kSlowestPoll = 1s;
-constexpr async::Clock::duration kFirstPollBeside = 1s, kSlowestPollBeside = 15s;
+constexpr async::Clock::duration kFirstPollWithCallback = 1s, kSlowestPollWithCallback = 15s;
 
 Error interrupted(const std::string& path) {
   return {ErrorKind::cancelled, EINTR, "LOCK", path, "the wait for the lock was given up"};
@@ -34,7 +34,7 @@ Error taken_meanwhile(const std::string& path) {
   return {ErrorKind::server, EAGAIN, "LOCK", path, "somebody else has locked it meanwhile"};
 }
 
-LockHolder holder_of(const LeaseHolder& session, const LOCK4denied& denied) {
+LockHolder holder_of(const ClientLease& session, const LOCK4denied& denied) {
   LockHolder out;
   out.range = {denied.offset, denied.length};
   out.write = denied.locktype == WRITE_LT || denied.locktype == WRITEW_LT;
@@ -52,7 +52,7 @@ std::shared_ptr<LockState> state_of(FileState& file, std::uint64_t owner) {
 }
 
 /// Returns LOCK's arguments for the present state.
-LOCK4args arguments(LeaseHolder& session, const Open& open, LockState& state, const LockRequest& request,
+LOCK4args arguments(ClientLease& session, const Open& open, LockState& state, const LockRequest& request,
                     bool blocking) {
   LOCK4args args;
   args.locktype = request.write ? (blocking ? WRITEW_LT : WRITE_LT) : (blocking ? READW_LT : READ_LT);
@@ -70,7 +70,7 @@ LOCK4args arguments(LeaseHolder& session, const Open& open, LockState& state, co
 
 /// Makes an NFSv4.0 server forget a lock owner that has nothing locked any more. RELEASE_LOCKOWNER has a
 /// COMPOUND of its own, because behind a LOCKU Ganesha 4.3 frees memory that it goes on to use, and ends.
-async::Task<void> release_owner(LeaseHolder& session, Caller caller, lock_owner4 owner,
+async::Task<void> release_owner(ClientLease& session, Caller caller, lock_owner4 owner,
                                 std::uint64_t unique) {
   Compound compound = session.begin("RELEASE_LOCKOWNER", caller);
   compound.by({}, unique);
@@ -160,7 +160,7 @@ async::Task<Status> Locks::lock_in_turn(std::shared_ptr<FileState> file, std::sh
       if (!regained) co_return regained.error();
       if (*regained) continue;
     }
-    const bool again = co_await losses.again(Calls::is_lost_state(status));
+    const bool again = co_await losses.again(CallLayer::is_lost_state(status));
     if (!again) co_return session_.error_of(*reply, "LOCK", open.path);
     if (state->stateid != used_lock) continue;  // it was claimed again meanwhile
     if (used_lock) {
@@ -217,7 +217,7 @@ async::Task<void> Locks::give_again(std::shared_ptr<FileState> file, std::shared
 async::Task<Status> Locks::attempt_lock(std::shared_ptr<FileState> file, std::shared_ptr<Attempt> attempt) {
   // If this task ends before the lock is handed over, for whatever reason, the lock is not wanted.
   struct Owner {
-    LeaseHolder& session;
+    ClientLease& session;
     std::shared_ptr<FileState> file;
     std::shared_ptr<Attempt> attempt;
     bool taken = false;
@@ -225,11 +225,11 @@ async::Task<Status> Locks::attempt_lock(std::shared_ptr<FileState> file, std::sh
       if (taken) return;
       attempt->abandoned = true;
       if (attempt->granted() && !session.ending())
-        session.beside().spawn(undo(Locks(session), file, attempt));
+        session.background().spawn(undo(Locks(session), file, attempt));
     }
   };
   Owner owner{session_, file, attempt};
-  session_.beside().spawn(run(*this, file, attempt));
+  session_.background().spawn(run(*this, file, attempt));
   while (!attempt->ended) {
     if (attempt->waiter->cancelled()) co_return interrupted(file->path());
     (void)co_await attempt->waiter->until(async::TimePoint::max());
@@ -254,7 +254,8 @@ async::Task<Status> Locks::wait(std::shared_ptr<FileState> file, LockRequest req
   // The guard exists before the first LOCK is sent, because the server's call may overtake the Reply.
   const LockWaits::Guard waiting(session_.lock_waits(), file->handle(), request.owner, *waiter);
   const bool told = file->state().notifies_locks && session_.facts().backchannel;
-  async::Backoff pause(told ? kFirstPollBeside : kFirstPoll, told ? kSlowestPollBeside : kSlowestPoll);
+  async::Backoff pause(told ? kFirstPollWithCallback : kFirstPoll,
+                       told ? kSlowestPollWithCallback : kSlowestPoll);
   for (;;) {
     if (waiter->cancelled()) co_return interrupted(file->path());
     auto attempt = std::make_shared<Attempt>();
@@ -339,7 +340,7 @@ async::Task<Status> Locks::unlock_in_turn(std::shared_ptr<FileState> file, std::
       co_return Status();
     }
     const nfsstat4 status = reply->failed_status();
-    const bool again = co_await losses.again(Calls::is_lost_state(status));
+    const bool again = co_await losses.again(CallLayer::is_lost_state(status));
     if (!again) co_return session_.error_of(*reply, "LOCKU", open.path);
     if (state->stateid != used) continue;  // it was claimed again meanwhile
     // The server has lost the stateid, and with it this lock, as was wanted. The owner's

@@ -45,7 +45,7 @@ namespace nfsrdma::nfs4 {
 
 class Locks {
  public:
-  explicit Locks(LeaseHolder& session) : session_(session) {}
+  explicit Locks(ClientLease& session) : session_(session) {}
 
   /// Returns the lock that conflicts with the request, if any. Changes nothing.
   async::Task<Result<std::optional<LockHolder>>> test(std::shared_ptr<FileState> file, LockRequest request);
@@ -75,7 +75,7 @@ class Locks {
                              bool free);
   async::Task<Status> unlock_in_turn(std::shared_ptr<FileState> file, std::shared_ptr<LockState> state,
                                      std::uint64_t owner, LockRange range, bool free);
-  LeaseHolder& session_;
+  ClientLease& session_;
 };
 
 }  // namespace nfsrdma::nfs4

@@ -71,7 +71,7 @@ bool take_attributes(OpenResult& out, const OPEN4resok& ok, CompoundReply& reply
   return taken;
 }
 
-openflag4 how_to_create(LeaseHolder& session, bool exclusive, const SetAttributes& changes,
+openflag4 how_to_create(ClientLease& session, bool exclusive, const SetAttributes& changes,
                         const writing::RewriteWatch& watch) {
   async::Loop& loop = session.loop();
   createhow4 out;
@@ -484,7 +484,8 @@ bool OpenFiles::park(const std::shared_ptr<OpenFile>& file) {
   take_out(*file);
   open.parked = ++last_parked_;
   parked_.emplace_hint(parked_.end(), open.parked, file);
-  if (parked_.size() > most_parked_) session_.beside().spawn(shrink_beside(shared_from_this(), take_first()));
+  if (parked_.size() > most_parked_)
+    session_.background().spawn(shrink_in_background(shared_from_this(), take_first()));
   return true;
 }
 
@@ -506,7 +507,7 @@ std::shared_ptr<OpenFile> OpenFiles::take_first() {
 }
 
 void OpenFiles::unpark(const nfs_fh4& file) {
-  if (!parked_.empty()) session_.beside().spawn(unpark_soon(shared_from_this(), file));
+  if (!parked_.empty()) session_.background().spawn(unpark_soon(shared_from_this(), file));
 }
 
 /// Runs in the loop's next turn, because unpark() may be called from inside the code that ends a delegation.
@@ -529,10 +530,11 @@ void OpenFiles::unpark_now(const nfs_fh4& handle) {
       session_.delegations().finish_recall(*open);
     }
   }
-  for (const auto& file : found) session_.beside().spawn(shrink_beside(shared_from_this(), file));
+  for (const auto& file : found) session_.background().spawn(shrink_in_background(shared_from_this(), file));
 }
 
-async::Task<void> OpenFiles::shrink_beside(std::shared_ptr<OpenFiles> self, std::shared_ptr<OpenFile> file) {
+async::Task<void> OpenFiles::shrink_in_background(std::shared_ptr<OpenFiles> self,
+                                                  std::shared_ptr<OpenFile> file) {
   (void)co_await self->shrink(file, false);
   self->session_.delegations().finish_recall(file->state());
 }
@@ -580,8 +582,8 @@ async::Task<Status> OpenFiles::close(OpenRef ref) {
   co_return synced ? done : synced;
 }
 
-async::Task<void> OpenFiles::close_beside(std::shared_ptr<OpenFiles> self, std::shared_ptr<OpenFile> file,
-                                          std::uint32_t access) {
+async::Task<void> OpenFiles::close_in_background(std::shared_ptr<OpenFiles> self,
+                                                 std::shared_ptr<OpenFile> file, std::uint32_t access) {
   auto done = co_await self->close(std::move(file), access);
 }
 
@@ -589,7 +591,7 @@ void OpenFiles::dropped(std::shared_ptr<OpenFile> file, std::uint32_t access) {
   if (session_.ending())
     file->count_out(access);
   else
-    session_.beside().spawn(close_beside(shared_from_this(), std::move(file), access));
+    session_.background().spawn(close_in_background(shared_from_this(), std::move(file), access));
 }
 
 /// Breaks the cycle of an Open in the registry and its OpenFile, which hold each other.

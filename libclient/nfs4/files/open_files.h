@@ -25,7 +25,7 @@
 // no call.
 //
 // Confined to the loop's thread. OpenRefs and tasks keep the OpenFiles alive, and none of them may outlive
-// the LeaseHolder. An OpenRef that is destroyed before LeaseHolder::close() is closed, a later one is only
+// the ClientLease. An OpenRef that is destroyed before ClientLease::close() is closed, a later one is only
 // dropped.
 #pragma once
 
@@ -34,8 +34,8 @@
 #include <optional>
 #include <string>
 
-#include "nfs4/files/file.h"
-#include "nfs4/files/objects.h"
+#include "nfs4/files/object_operations.h"
+#include "nfs4/files/open_file.h"
 
 namespace nfsrdma::nfs4 {
 
@@ -81,7 +81,7 @@ struct OpenResult {
 
 class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
  public:
-  explicit OpenFiles(LeaseHolder& session) : session_(session), given_(session.loop()) {}
+  explicit OpenFiles(ClientLease& session) : session_(session), given_(session.loop()) {}
   OpenFiles(const OpenFiles&) = delete;
   OpenFiles& operator=(const OpenFiles&) = delete;
   ~OpenFiles();
@@ -169,12 +169,13 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
   bool take_out(OpenFile& file);
   std::shared_ptr<OpenFile> take_first();
   void unpark_now(const nfs_fh4& handle);
-  static async::Task<void> close_beside(std::shared_ptr<OpenFiles> self, std::shared_ptr<OpenFile> file,
-                                        std::uint32_t access);
-  static async::Task<void> shrink_beside(std::shared_ptr<OpenFiles> self, std::shared_ptr<OpenFile> file);
+  static async::Task<void> close_in_background(std::shared_ptr<OpenFiles> self,
+                                               std::shared_ptr<OpenFile> file, std::uint32_t access);
+  static async::Task<void> shrink_in_background(std::shared_ptr<OpenFiles> self,
+                                                std::shared_ptr<OpenFile> file);
   static async::Task<void> unpark_soon(std::shared_ptr<OpenFiles> self, nfs_fh4 handle);
 
-  LeaseHolder& session_;
+  ClientLease& session_;
   // The open owner of each caller; nullopt: no caller.
   std::map<std::optional<security::Identity>, std::uint64_t> owners_;
   /// Files without an OpenRef that are kept open for their delegations. The key is Open::parked.

@@ -15,7 +15,7 @@
 #include "async/backoff.h"
 #include "engine/expected.h"
 #include "nfs4/files/convert.h"
-#include "nfs4/files/objects.h"
+#include "nfs4/files/object_operations.h"
 #include "wire/nfs4/status.h"
 
 namespace nfsrdma::nfs4 {
@@ -29,15 +29,15 @@ using namespace std::chrono_literals;
 bool is_lost(const Error& error) {
   const auto status = static_cast<nfsstat4>(error.status());
   return error.kind() == ErrorKind::unknown_outcome &&
-         (Calls::is_lost_session(status) || status == NFS4ERR_RETRY_UNCACHED_REP || status == NFS4ERR_EXIST ||
-          status == NFS4ERR_NOENT);
+         (CallLayer::is_lost_session(status) || status == NFS4ERR_RETRY_UNCACHED_REP ||
+          status == NFS4ERR_EXIST || status == NFS4ERR_NOENT);
 }
 
 /// Bound on looking and trying again: the time that a call is tried, however often the server restarts
 /// meanwhile. For a hard mount there is no bound.
 class Tries {
  public:
-  explicit Tries(LeaseHolder& session) : loop_(session.loop()), until_(session.default_deadline()) {}
+  explicit Tries(ClientLease& session) : loop_(session.loop()), until_(session.default_deadline()) {}
   /// Waits for a pause, and returns whether to look at the names. If not, `done` is the result for the
   /// caller.
   template <class T>
@@ -57,16 +57,17 @@ class Tries {
 
 /// Returns the server's refusal of a request that was sent twice, if the directory is as it was before the
 /// first transmission: the request had no effect then.
-std::optional<Error> Objects::refusal(const Error& error, const Spot& directory, const Stamp& before,
-                                      const std::optional<Attributes>& now) {
+std::optional<Error> ObjectOperations::refusal(const Error& error, const Spot& directory, const Stamp& before,
+                                               const std::optional<Attributes>& now) {
   if (now) saw(directory, now);
   const bool genuine = before && now && now->change == *before;
   if (!genuine) return std::nullopt;
   return status_error(static_cast<nfsstat4>(error.status()), error.operation(), error.peer());
 }
 
-async::Task<Result<Made>> Objects::create(Caller caller, Spot directory, std::string name, createtype4 type,
-                                          SetAttributes changes, std::string text, const char* what) {
+async::Task<Result<Made>> ObjectOperations::create(Caller caller, Spot directory, std::string name,
+                                                   createtype4 type, SetAttributes changes, std::string text,
+                                                   const char* what) {
   const Stamp before = stamp_of(directory);
   for (Tries tries(session_);;) {
     auto made = co_await create_once(caller, directory, name, type, changes, what);
@@ -85,8 +86,8 @@ async::Task<Result<Made>> Objects::create(Caller caller, Spot directory, std::st
   }
 }
 
-async::Task<Result<std::optional<Attributes>>> Objects::remove(Caller caller, Spot directory,
-                                                               std::string name, Removed /*what*/) {
+async::Task<Result<std::optional<Attributes>>> ObjectOperations::remove(Caller caller, Spot directory,
+                                                                        std::string name, Removed /*what*/) {
   const Stamp before = stamp_of(directory);
   for (Tries tries(session_);;) {
     auto removed = co_await remove_once(caller, directory, name);
@@ -101,8 +102,8 @@ async::Task<Result<std::optional<Attributes>>> Objects::remove(Caller caller, Sp
   }
 }
 
-async::Task<Result<Renamed>> Objects::rename(Caller caller, Spot from, std::string old_name, Spot to,
-                                             std::string new_name) {
+async::Task<Result<Renamed>> ObjectOperations::rename(Caller caller, Spot from, std::string old_name, Spot to,
+                                                      std::string new_name) {
   const Stamp before = stamp_of(from);
   for (Tries tries(session_);;) {
     auto renamed = co_await rename_once(caller, from, old_name, to, new_name);
@@ -125,7 +126,8 @@ async::Task<Result<Renamed>> Objects::rename(Caller caller, Spot from, std::stri
   }
 }
 
-async::Task<Result<Made>> Objects::link(Caller caller, Spot object, Spot directory, std::string name) {
+async::Task<Result<Made>> ObjectOperations::link(Caller caller, Spot object, Spot directory,
+                                                 std::string name) {
   const Stamp before = stamp_of(directory);
   for (Tries tries(session_);;) {
     auto linked = co_await link_once(caller, object, directory, name);
@@ -148,8 +150,8 @@ async::Task<Result<Made>> Objects::link(Caller caller, Spot object, Spot directo
   }
 }
 
-async::Task<Status> Objects::set_xattr(Caller caller, FileHandle object, std::string name,
-                                       std::vector<std::byte> value, XattrMode mode) {
+async::Task<Status> ObjectOperations::set_xattr(Caller caller, FileHandle object, std::string name,
+                                                std::vector<std::byte> value, XattrMode mode) {
   for (Tries tries(session_);;) {
     auto set = co_await set_xattr_once(caller, object, name, value, mode);
     const bool looks = co_await tries.look(set);
@@ -162,7 +164,7 @@ async::Task<Status> Objects::set_xattr(Caller caller, FileHandle object, std::st
   }
 }
 
-async::Task<Status> Objects::remove_xattr(Caller caller, FileHandle object, std::string name) {
+async::Task<Status> ObjectOperations::remove_xattr(Caller caller, FileHandle object, std::string name) {
   for (Tries tries(session_);;) {
     auto removed = co_await remove_xattr_once(caller, object, name);
     const bool looks = co_await tries.look(removed);

@@ -4,7 +4,7 @@
 
 namespace nfsrdma::nfs4 {
 
-async::Task<bool> wants_names(LeaseHolder& session, Error refused, const SetAttributes& changes,
+async::Task<bool> wants_names(ClientLease& session, Error refused, const SetAttributes& changes,
                               ids::OwnerNames& names) {
   const bool is_number = (changes.uid || changes.gid) && !names.user && !names.group;
   const bool is_owner = refused.kind() == ErrorKind::server && refused.status() == NFS4ERR_BADOWNER;

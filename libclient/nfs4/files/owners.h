@@ -13,13 +13,13 @@
 #pragma once
 
 #include "ids/owner_names.h"
-#include "nfs4/state/lease_holder.h"
+#include "nfs4/state/client_lease.h"
 
 namespace nfsrdma::nfs4 {
 
 /// Returns true if a SETATTR that was refused with BADOWNER is to be sent again with `names`, which this call
 /// fills in. That happens once, and only if there are names.
-async::Task<bool> wants_names(LeaseHolder& session, Error refused, const SetAttributes& changes,
+async::Task<bool> wants_names(ClientLease& session, Error refused, const SetAttributes& changes,
                               ids::OwnerNames& names);
 
 }  // namespace nfsrdma::nfs4

@@ -1,8 +1,8 @@
-// Extended attributes (RFC 8276): Objects' operations on them.
+// Extended attributes (RFC 8276): ObjectOperations' operations on them.
 #include <algorithm>
 #include <cerrno>
 
-#include "nfs4/files/objects.h"
+#include "nfs4/files/object_operations.h"
 #include "wire/nfs4/status.h"
 
 namespace nfsrdma::nfs4 {
@@ -20,8 +20,8 @@ setxattr_option4 to_wire(XattrMode mode) {
 }  // namespace
 
 template <class Op>
-async::Task<Result<typename Op::Res>> Objects::xattr(Caller caller, FileHandle object, std::string name,
-                                                     typename Op::Args args) {
+async::Task<Result<typename Op::Res>> ObjectOperations::xattr(Caller caller, FileHandle object,
+                                                              std::string name, typename Op::Args args) {
   if (session_.facts().minor_version < 2) co_return status_error(NFS4ERR_NOTSUPP, Op::name, name);
   Spot spot(object);
   auto res = co_await at<typename Op::Res>(
@@ -32,16 +32,16 @@ async::Task<Result<typename Op::Res>> Objects::xattr(Caller caller, FileHandle o
   co_return Error(ErrorKind::usage, ENODATA, "xattr", res.error().peer(), "no such extended attribute");
 }
 
-async::Task<Result<std::vector<std::byte>>> Objects::get_xattr(Caller caller, FileHandle object,
-                                                               std::string name) {
+async::Task<Result<std::vector<std::byte>>> ObjectOperations::get_xattr(Caller caller, FileHandle object,
+                                                                        std::string name) {
   GETXATTR4args args{{name}};
   auto res = co_await xattr<op::GETXATTR>(std::move(caller), object, std::move(name), std::move(args));
   if (!res) co_return res.error();
   co_return std::move(res->get<NFS4_OK>()->value);
 }
 
-async::Task<Status> Objects::set_xattr_once(Caller caller, FileHandle object, std::string name,
-                                            std::vector<std::byte> value, XattrMode mode) {
+async::Task<Status> ObjectOperations::set_xattr_once(Caller caller, FileHandle object, std::string name,
+                                                     std::vector<std::byte> value, XattrMode mode) {
   if (value.size() > kXattrValueMax && session_.facts().minor_version >= 2)
     co_return status_error(NFS4ERR_XATTR2BIG, "SETXATTR", name);
   SETXATTR4args args{to_wire(mode), {name}, {std::move(value)}};
@@ -49,14 +49,15 @@ async::Task<Status> Objects::set_xattr_once(Caller caller, FileHandle object, st
   co_return res ? Status() : res.error();
 }
 
-async::Task<Status> Objects::remove_xattr_once(Caller caller, FileHandle object, std::string name) {
+async::Task<Status> ObjectOperations::remove_xattr_once(Caller caller, FileHandle object, std::string name) {
   REMOVEXATTR4args args{{name}};
   auto res = co_await xattr<op::REMOVEXATTR>(std::move(caller), object, std::move(name), std::move(args));
   co_return res ? Status() : res.error();
 }
 
-async::Task<Result<std::vector<std::string>>> Objects::list_xattrs(Caller caller, FileHandle object) {
-  const Calls& calls = session_;
+async::Task<Result<std::vector<std::string>>> ObjectOperations::list_xattrs(Caller caller,
+                                                                            FileHandle object) {
+  const CallLayer& calls = session_;
   std::vector<std::string> names;
   std::size_t bytes = 0;
   LISTXATTRS4args args;

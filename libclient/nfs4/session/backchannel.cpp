@@ -37,7 +37,7 @@ void Backchannel::notify_lock(const nfs_fh4& file, const lock_owner4& owner) {
 }
 
 nfsstat4 Backchannel::copy_ended(const CB_OFFLOAD4args& args) {
-  CopiesBeside::Outcome outcome{args.coa_stateid, args.coa_offload_info.tag(), {}};
+  BackgroundCopies::Outcome outcome{args.coa_stateid, args.coa_offload_info.tag(), {}};
   if (const auto* written = args.coa_offload_info.get<NFS4_OK>()) outcome.written = *written;
   return copies_.ended(outcome);
 }

@@ -12,7 +12,7 @@
 
 #include "nfs4/compound/callback.h"
 #include "nfs4/session/slot_queue.h"
-#include "nfs4/state/copies_beside.h"
+#include "nfs4/state/background_copies.h"
 #include "nfs4/state/delegations.h"
 #include "nfs4/state/lock_waits.h"
 
@@ -20,7 +20,7 @@ namespace nfsrdma::nfs4 {
 
 class Backchannel final : private CallbackHandler {
  public:
-  Backchannel(Delegations& delegations, LockWaits& lock_waits, CopiesBeside& copies, SlotQueue& slots,
+  Backchannel(Delegations& delegations, LockWaits& lock_waits, BackgroundCopies& copies, SlotQueue& slots,
               Lease& lease)
       : delegations_(delegations),
         lock_waits_(lock_waits),
@@ -45,7 +45,7 @@ class Backchannel final : private CallbackHandler {
 
   Delegations& delegations_;
   LockWaits& lock_waits_;
-  CopiesBeside& copies_;
+  BackgroundCopies& copies_;
   SlotQueue& slots_;
   Lease& lease_;
   CallbackService service_;

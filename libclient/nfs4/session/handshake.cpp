@@ -33,7 +33,7 @@ constexpr int kMostCorrections = 3;
 /// Whether EXCHANGE_ID helps: the server does not know the client or its session any more, as after a
 /// restart, or it counts its CREATE_SESSIONs differently.
 bool is_forgotten(const Error& error) {
-  return Calls::is_lost_session(static_cast<nfsstat4>(error.status())) ||
+  return CallLayer::is_lost_session(static_cast<nfsstat4>(error.status())) ||
          error.status() == NFS4ERR_SEQ_MISORDERED;
 }
 
@@ -82,20 +82,20 @@ bool does_not_protect(nfsstat4 status) {
 // ---- the beginning ----
 
 async::Task<Status> Handshake::begin(async::TimePoint deadline) {
-  const SessionOptions& options = around_.options;
+  const SessionOptions& options = parts_.options;
   for (facts_.minor_version = options.minor_version;; --facts_.minor_version) {
     auto done = co_await exchange_id(deadline);
     if (done) break;
     const bool older = done.error().status() == static_cast<unsigned>(NFS4ERR_MINOR_VERS_MISMATCH);
     if (!older || options.minor_version_fixed || facts_.minor_version == 1) co_return done;
   }
-  async::Loop& loop = around_.calls.loop();
+  async::Loop& loop = parts_.calls.loop();
   async::Backoff delay(100ms, 5s);
   for (;;) {
     auto done = co_await begin_session(deadline);
     if (done || !is_forgotten(done.error())) co_return done;
     if (loop.now() + delay.next() >= deadline) {
-      co_return Error(ErrorKind::timeout, ETIMEDOUT, "CREATE_SESSION", around_.calls.server(),
+      co_return Error(ErrorKind::timeout, ETIMEDOUT, "CREATE_SESSION", parts_.calls.server(),
                       "the server forgets the session before it has begun, as while it restarts; try again");
     }
     co_await loop.sleep_for(delay.take());
@@ -114,7 +114,7 @@ async::Task<Status> Handshake::begin_session(async::TimePoint deadline) {
 // ---- the client id ----
 
 Compound Handshake::exchange_id_compound() const {
-  const std::string& owner = around_.options.owner_id;
+  const std::string& owner = parts_.options.owner_id;
   EXCHANGE_ID4args args;
   args.eia_clientowner.co_verifier = verifier_;
   const auto id = std::as_bytes(std::span(owner.data(), owner.size()));
@@ -125,16 +125,16 @@ Compound Handshake::exchange_id_compound() const {
   args.eia_client_impl_id.value.push_back(std::move(implementation));
   if (protects_state_)
     args.eia_state_protect.emplace<SP4_MACH_CRED>().spo_must_enforce = protected_operations();
-  Compound compound = around_.calls.begin_alone("EXCHANGE_ID");
+  Compound compound = parts_.calls.begin_alone("EXCHANGE_ID");
   compound.add<op::EXCHANGE_ID>(args);
   return compound;
 }
 
 async::Task<Status> Handshake::exchange_id(async::TimePoint deadline) {
-  Calls& calls = around_.calls;
+  CallLayer& calls = parts_.calls;
   for (Retries retries(calls.loop(), deadline);;) {
     rpc::Channel* over = nullptr;
-    auto reply = co_await around_.lanes.call_alone(exchange_id_compound(), deadline, &over);
+    auto reply = co_await parts_.lanes.call_alone(exchange_id_compound(), deadline, &over);
     if (!reply) co_return reply.error();
     EXCHANGE_ID4res res;
     const bool known = reply->take<op::EXCHANGE_ID>(res);
@@ -155,7 +155,7 @@ async::Task<Status> Handshake::exchange_id(async::TimePoint deadline) {
 }
 
 async::Task<Result<bool>> Handshake::leads_to_server(rpc::Channel& channel, async::TimePoint deadline) {
-  Calls& calls = around_.calls;
+  CallLayer& calls = parts_.calls;
   Compound compound = exchange_id_compound();
   auto reply = co_await calls.call_over(channel, compound, deadline);
   if (!reply) co_return reply.error();
@@ -208,11 +208,11 @@ void Handshake::be_another_instance() {
 // ---- the session ----
 
 async::Task<Status> Handshake::create_session(async::TimePoint deadline, nfsstat4& status) {
-  Retries retries(around_.calls.loop(), deadline);
+  Retries retries(parts_.calls.loop(), deadline);
   for (int tries = 0;;) {
     const sequenceid4 used = create_sequence_.next();
     auto done = co_await create_session_once(deadline, status);
-    if (Calls::was_handed_back(done)) continue;
+    if (CallLayer::was_handed_back(done)) continue;
     // The next CREATE_SESSION may have another csa_sequence, because a server may repeat the refusal from its
     // cache, or may have counted differently from this client.
     const bool corrected = status == NFS4ERR_SEQ_MISORDERED && create_sequence_.next() != used;
@@ -226,11 +226,11 @@ async::Task<Status> Handshake::create_session(async::TimePoint deadline, nfsstat
 }
 
 CREATE_SESSION4args Handshake::create_session_arguments() {
-  const SessionOptions& options = around_.options;
+  const SessionOptions& options = parts_.options;
   CREATE_SESSION4args args;
   args.csa_clientid = facts_.client_id;
   args.csa_sequence = create_sequence_.next();
-  args.csa_flags = around_.lanes.wants_backchannel() ? CREATE_SESSION4_FLAG_CONN_BACK_CHAN : 0;
+  args.csa_flags = parts_.lanes.wants_backchannel() ? CREATE_SESSION4_FLAG_CONN_BACK_CHAN : 0;
   // Sizes that this client can take: its buffers are those of rsize and wsize with their envelope.
   args.csa_fore_chan_attrs = {0,
                               with_envelope(options.wsize),
@@ -239,8 +239,8 @@ CREATE_SESSION4args Handshake::create_session_arguments() {
                               kWantedOperations,
                               options.slots,
                               {}};
-  around_.backchannel.announce(around_.lanes.backchannel_attributes());
-  args.csa_back_chan_attrs = around_.backchannel.announced();
+  parts_.backchannel.announce(parts_.lanes.backchannel_attributes());
+  args.csa_back_chan_attrs = parts_.backchannel.announced();
   args.csa_cb_program = NFS4_CALLBACK;
   // The server may call back with root's credential, as in Linux, or with AUTH_NONE.
   auto& flavors = args.csa_sec_parms.value;
@@ -250,11 +250,11 @@ CREATE_SESSION4args Handshake::create_session_arguments() {
 }
 
 async::Task<Status> Handshake::create_session_once(async::TimePoint deadline, nfsstat4& status) {
-  Calls& calls = around_.calls;
+  CallLayer& calls = parts_.calls;
   status = NFS4_OK;
   Compound compound = calls.begin_alone("CREATE_SESSION");
   compound.add<op::CREATE_SESSION>(create_session_arguments());
-  rpc::Channel& over = around_.lanes.route_alone(known_over_);
+  rpc::Channel& over = parts_.lanes.route_alone(known_over_);
   auto reply = co_await calls.call_over(over, compound, deadline);
   if (!reply) co_return reply.error();
   CREATE_SESSION4res res;
@@ -275,7 +275,7 @@ async::Task<Status> Handshake::create_session_once(async::TimePoint deadline, nf
 }
 
 void Handshake::take_session(const CREATE_SESSION4resok& ok, const rpc::Channel& over) {
-  const SessionOptions& options = around_.options;
+  const SessionOptions& options = parts_.options;
   const channel_attrs4& fore = ok.csr_fore_chan_attrs;
   facts_.session_id = ok.csr_sessionid;
   facts_.slots = std::min(fore.ca_maxrequests, options.slots);
@@ -283,17 +283,17 @@ void Handshake::take_session(const CREATE_SESSION4resok& ok, const rpc::Channel&
   facts_.max_response = std::min(fore.ca_maxresponsesize, with_envelope(options.rsize));
   facts_.max_response_cached = fore.ca_maxresponsesize_cached;
   facts_.max_operations = fore.ca_maxoperations;
-  around_.slots.reset(facts_.slots);
+  parts_.slots.reset(facts_.slots);
   facts_.backchannel =
-      (ok.csr_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) != 0 && around_.lanes.wants_backchannel();
-  around_.backchannel.reset(ok.csr_sessionid, facts_.minor_version, ok.csr_back_chan_attrs);
+      (ok.csr_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) != 0 && parts_.lanes.wants_backchannel();
+  parts_.backchannel.reset(ok.csr_sessionid, facts_.minor_version, ok.csr_back_chan_attrs);
   known_over_ = nullptr;
-  around_.lanes.rebind_all(over);
+  parts_.lanes.rebind_all(over);
 }
 
 async::Task<Status> Handshake::reclaim_complete(async::TimePoint deadline) {
   if (!reclaim_pending_) co_return Status();
-  Calls& calls = around_.calls;
+  CallLayer& calls = parts_.calls;
   for (Retries retries(calls.loop(), deadline);;) {
     Compound compound = calls.begin("RECLAIM_COMPLETE");
     compound.add<op::RECLAIM_COMPLETE>({false});
@@ -310,7 +310,7 @@ async::Task<Status> Handshake::reclaim_complete(async::TimePoint deadline) {
 }
 
 async::Task<Status> Handshake::fetch_limits(async::TimePoint deadline) {
-  return nfs4::fetch_limits(around_.calls, facts_, deadline);
+  return nfs4::fetch_limits(parts_.calls, facts_, deadline);
 }
 
 // ---- the end ----
@@ -320,16 +320,16 @@ async::Task<Status> Handshake::fetch_limits(async::TimePoint deadline) {
 template <class Op>
 async::Task<Status> Handshake::call_alone(typename Op::Args args, async::TimePoint deadline,
                                           nfsstat4& status) {
-  for (Retries retries(around_.calls.loop(), deadline);;) {
+  for (Retries retries(parts_.calls.loop(), deadline);;) {
     status = NFS4_OK;
-    Compound compound = around_.calls.begin_alone(Op::name);
+    Compound compound = parts_.calls.begin_alone(Op::name);
     compound.add<Op>(args);
-    auto reply = co_await around_.lanes.call_alone(std::move(compound), deadline);
+    auto reply = co_await parts_.lanes.call_alone(std::move(compound), deadline);
     if (!reply) co_return reply.error();
     if (reply->template take<Op>()) co_return Status();
     status = reply->failed_status();
     const bool again = co_await retries.again(status);
-    if (!again) co_return around_.calls.error_of(*reply, Op::name, around_.calls.server());
+    if (!again) co_return parts_.calls.error_of(*reply, Op::name, parts_.calls.server());
   }
 }
 

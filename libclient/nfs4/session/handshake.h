@@ -27,17 +27,17 @@ namespace nfsrdma::nfs4 {
 class Handshake {
  public:
   /// The parts that Handshake uses; each must outlive it.
-  struct Around {
-    Calls& calls;
+  struct Dependencies {
+    CallLayer& calls;
     Lanes& lanes;
     SlotQueue& slots;
     CallbackService& backchannel;
     const SessionOptions& options;
   };
-  explicit Handshake(const Around& around)
-      : around_(around),
-        verifier_(around.options.verifier),
-        protects_state_(around.options.flavor && around.options.flavor->is_tamper_proof()) {}
+  explicit Handshake(const Dependencies& parts)
+      : parts_(parts),
+        verifier_(parts.options.verifier),
+        protects_state_(parts.options.flavor && parts.options.flavor->is_tamper_proof()) {}
   Handshake(const Handshake&) = delete;
   Handshake& operator=(const Handshake&) = delete;
 
@@ -88,7 +88,7 @@ class Handshake {
   async::Task<Status> call_alone(typename Op::Args args, async::TimePoint deadline, nfsstat4& status);
   async::Task<Status> destroy(async::TimePoint deadline, nfsstat4& status);
 
-  const Around around_;
+  const Dependencies parts_;
   SessionFacts facts_;
   /// The connection that EXCHANGE_ID was answered on. CREATE_SESSION goes over the same connection, and binds
   /// it. Null once the session exists.

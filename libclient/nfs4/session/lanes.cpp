@@ -24,7 +24,7 @@ constexpr const char* kStranger =
 
 }  // namespace
 
-Lanes::Lanes(Calls& calls, rpc::Channel& first, std::uint32_t callback_slots, BackwardSink backward)
+Lanes::Lanes(CallLayer& calls, rpc::Channel& first, std::uint32_t callback_slots, BackwardSink backward)
     : calls_(calls),
       callback_slots_(callback_slots),
       backward_(std::move(backward)),
@@ -114,7 +114,7 @@ async::Task<Result<CompoundReply>> Lanes::call_patiently(Compound compound, asyn
     rpc::Channel& channel = by != nullptr ? *by : route_alone();
     if (over != nullptr) *over = &channel;
     auto reply = co_await calls_.call_over(channel, compound, deadline);
-    if (by == nullptr && Calls::was_handed_back(reply)) continue;
+    if (by == nullptr && CallLayer::was_handed_back(reply)) continue;
     // A server destroys a session with callbacks under way only when they have been answered
     // (BACK_CHAN_BUSY, RFC 8881 18.37.3).
     const bool wait = reply && retry_of(reply->status()) == Retry::later;
@@ -153,9 +153,9 @@ void Lanes::empty_those_down() {
 void Lanes::bind_if_needed(Lane& lane) {
   // A single connection without a backchannel is made known by its first SEQUENCE (RFC 8881 2.10.3.1).
   if (lanes_.size() == 1 && !wants_backchannel()) lane.bound = true;
-  if (calls_.phase() != Calls::Phase::beginning && !lane.bound && !lane.binding && !lane.refused &&
+  if (calls_.phase() != CallLayer::Phase::beginning && !lane.bound && !lane.binding && !lane.refused &&
       lane.channel.up())
-    calls_.beside().spawn(bind(lane));
+    calls_.background().spawn(bind(lane));
 }
 
 void Lanes::rebind_all(const rpc::Channel& bound) {
@@ -229,7 +229,7 @@ void Lanes::bind_later(Lane& lane, bool again) {
   lane.timer = calls_.loop().at(calls_.loop().now() + lane.pause.take(), [this, &lane, again] {
     lane.timer = 0;
     if (again && lane.bound && !lane.binding && !lane.refused && lane.channel.up() && !calls_.ending()) {
-      calls_.beside().spawn(bind(lane, true));
+      calls_.background().spawn(bind(lane, true));
     } else if (!calls_.ending()) {
       bind_if_needed(lane);
     }
@@ -313,7 +313,7 @@ void Lanes::mend_backchannel(bool by_new_session) {
   if (by_new_session)
     return calls_.start_recovery("the server has lost track of its calls to this client", true);
   for (const auto& lane : lanes_) {
-    if (!lane->binding && !lane->refused && lane->channel.up()) calls_.beside().spawn(bind(*lane, true));
+    if (!lane->binding && !lane->refused && lane->channel.up()) calls_.background().spawn(bind(*lane, true));
   }
 }
 

@@ -38,7 +38,7 @@
 
 #include "async/backoff.h"
 #include "async/event.h"
-#include "nfs4/compound/calls.h"
+#include "nfs4/compound/call_layer.h"
 #include "nfs4/compound/pacing.h"
 
 namespace nfsrdma::nfs4 {
@@ -51,7 +51,7 @@ class Lanes {
 
   /// `first`: the connection that the session begins on. `callback_slots`: 0 if there is
   /// to be no backchannel.
-  Lanes(Calls& calls, rpc::Channel& first, std::uint32_t callback_slots, BackwardSink backward);
+  Lanes(CallLayer& calls, rpc::Channel& first, std::uint32_t callback_slots, BackwardSink backward);
   ~Lanes();
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
@@ -72,9 +72,9 @@ class Lanes {
   /// Returns the connection for a call that needs no session: `before`, if it still takes such calls; else
   /// one that is usable; else one that is up and leads to the server; else the first.
   rpc::Channel& route_alone(const rpc::Channel* before = nullptr);
-  /// Makes a call that needs no session (Calls::begin_alone) over any connection that takes it, and repeats
-  /// it while the server asks to wait (DELAY, BACK_CHAN_BUSY). `over`, if not null, receives the connection
-  /// of the last try, and must outlive the call.
+  /// Makes a call that needs no session (CallLayer::begin_alone) over any connection that takes it, and
+  /// repeats it while the server asks to wait (DELAY, BACK_CHAN_BUSY). `over`, if not null, receives the
+  /// connection of the last try, and must outlive the call.
   async::Task<Result<CompoundReply>> call_alone(Compound compound, async::TimePoint deadline,
                                                 rpc::Channel** over = nullptr);
 
@@ -108,7 +108,7 @@ class Lanes {
   /// Makes a health check of the connection, which the server knows to be the session's; returns
   /// false if it cannot now.
   using HealthCheck = std::function<bool(rpc::Channel& over)>;
-  /// Implements Calls::check_connections(), with `by` as the check.
+  /// Implements CallLayer::check_connections(), with `by` as the check.
   void check_health(std::chrono::milliseconds every, HealthCheck by);
 
  private:
@@ -153,7 +153,7 @@ class Lanes {
   void hold_all();
   void check_health(Lane& lane);
 
-  Calls& calls_;
+  CallLayer& calls_;
   const std::uint32_t callback_slots_;
   const BackwardSink backward_;
   std::vector<std::unique_ptr<Lane>> lanes_;

@@ -25,7 +25,7 @@ static_assert(kLeastReply == 88);
 }  // namespace
 
 Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notices)
-    : LeaseHolder(channel, std::move(options), std::move(notices),
+    : ClientLease(channel, std::move(options), std::move(notices),
                   [this](bool recallable) { lanes_.hold(recallable); }),
       slots_(channel.loop(), counters_),
       lanes_(*this, channel, options_.callback_slots,
@@ -35,17 +35,17 @@ Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notic
       backchannel_(state_.delegations, lock_waits_, copies_, slots_, lease_),
       handshake_({*this, lanes_, slots_, backchannel_.service(), options_}),
       recovery_({*this, handshake_, state_, slots_, lease_, counters_, options_.timeout}),
-      quick_({*this, slots_, lanes_, lease_, counters_,
-              [this](const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent) {
-                take_sequence(ok, current, sent, false);
-              }}) {
+      fast_reads_({*this, slots_, lanes_, lease_, counters_,
+                   [this](const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent) {
+                     take_sequence(ok, current, sent, false);
+                   }}) {
   lanes_.prove_by(
       [this](rpc::Channel& over) { return handshake_.leads_to_server(over, default_deadline()); });
 }
 
 Session::~Session() {
   phase_ = Phase::ending;
-  beside_.drop();
+  background_.drop();
 }
 
 async::Task<Status> Session::open(async::TimePoint deadline) {
@@ -71,7 +71,7 @@ async::Task<Status> Session::close(async::TimePoint deadline) {
 }
 
 engine::ServerHoldings Session::holdings() const {
-  engine::ServerHoldings out = LeaseHolder::holdings();
+  engine::ServerHoldings out = ClientLease::holdings();
   out.slots = slots_.table().size();
   out.slots_busy = slots_.table().busy();
   out.slots_retired = slots_.table().retired();
@@ -119,10 +119,10 @@ async::Task<Result<CompoundReply>> Session::attempt(Compound& compound, Course& 
   if (rpc::Protection* const seal = compound.protection(); seal != nullptr && !seal->is_ready()) {
     if (auto ready = co_await seal->ready(course.deadline); !ready) co_return ready.error();
   }
-  std::unique_ptr<Adopted> adopted = std::move(course.adopted);
+  std::unique_ptr<SentRequest> sent_request = std::move(course.sent_request);
   std::optional<SlotTable::Use> use;
-  if (adopted)
-    use.emplace(std::move(adopted->use));
+  if (sent_request)
+    use.emplace(std::move(sent_request->use));
   else
     use = slots_.take_now();
   if (!use) use = co_await slots_.wait(course.deadline);
@@ -132,7 +132,7 @@ async::Task<Result<CompoundReply>> Session::attempt(Compound& compound, Course& 
   }
   counters_.highest_slot = std::max(counters_.highest_slot, use->slot());
   // The session may have been lost while this call waited for a slot.
-  if (recovering() && !course.for_recovery && !adopted) {
+  if (recovering() && !course.for_recovery && !sent_request) {
     use->unsent();
     attempt.verdict = Verdict::at_once;
     co_return Error(ErrorKind::connection, EAGAIN, compound.what(), channel_.server(), "the session is gone");
@@ -142,24 +142,24 @@ async::Task<Result<CompoundReply>> Session::attempt(Compound& compound, Course& 
   // without those.
   if (facts().max_response_cached < kLeastReply) course.asks_caching = false;
   SEQUENCE4args sequence;
-  if (adopted) {
-    sequence = adopted->sequence;
+  if (sent_request) {
+    sequence = sent_request->sequence;
   } else {
     sequence = {facts().session_id, use->sequence(), use->slot(), slots_.table().highest_busy(),
                 compound.modifies() && course.asks_caching};
     compound.set_sequence(sequence);
   }
   Request request{compound, std::move(*use), sequence, course, attempt};
-  const std::uint64_t epoch = adopted ? adopted->epoch : facts().epoch;
+  const std::uint64_t epoch = sent_request ? sent_request->epoch : facts().epoch;
   for (;;) {
     rpc::Channel* const only = compound.over();
-    rpc::Channel& channel = adopted           ? adopted->channel
+    rpc::Channel& channel = sent_request      ? sent_request->channel
                             : only != nullptr ? *only
                                               : lanes_.route(compound.data_size());
-    const Lease::Sent sent = adopted ? adopted->sent : lease_.now();
+    const Lease::Sent sent = sent_request ? sent_request->sent : lease_.now();
     rpc::Outcome outcome;
-    if (adopted) {
-      outcome = std::move(std::exchange(adopted, nullptr)->outcome);
+    if (sent_request) {
+      outcome = std::move(std::exchange(sent_request, nullptr)->outcome);
     } else {
       rpcrdma::Call call = compound.release(facts().max_response, course.deadline);
       call.losses = request.losses;
@@ -314,11 +314,11 @@ void Session::take_sequence(const SEQUENCE4resok& ok, bool current, const Lease:
   if (current) slots_.set_target(async::buggify(loop()) ? 0 : ok.sr_target_highest_slotid);
   // An answer of an earlier session may come from its reply cache, so its flags may be old. The present
   // session says what still holds.
-  if (current && !for_recovery) heed_flags(ok.sr_status_flags);
+  if (current && !for_recovery) handle_status_flags(ok.sr_status_flags);
   if (async::buggify(loop(), 1)) start_recovery("a whim", true);
 }
 
-void Session::heed_flags(std::uint32_t flags) {
+void Session::handle_status_flags(std::uint32_t flags) {
   const Reactions wanted = flags == 0 ? Reactions() : reactions_to(flags);
   // The request for a reclaim is noted before a recovery begins, because the recovery then begins with
   // EXCHANGE_ID. It stays noted until the recovery has ended: an answer without the flag may have been sent

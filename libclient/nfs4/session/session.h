@@ -1,6 +1,6 @@
 // An NFSv4.1/4.2 session (RFC 8881 2.10) over one or more Channels: client id, slots, lease, recovery.
 //
-// An attempt of a call (the loop around it is in state/lease_holder.h):
+// An attempt of a call (the loop around it is in state/client_lease.h):
 //   a free slot → SEQUENCE filled in → Channel → verdict on the slot → the session's own errors lead to a
 //   recovery.
 //
@@ -17,12 +17,12 @@
 // them.
 //
 // The other tasks are done by parts, which the session owns and gives out. The parts make their calls through
-// it, as a Calls, and know nothing else of it:
+// it, as a CallLayer, and know nothing else of it:
 //
 //   lanes()          connections: which of them takes a call, BIND_CONN_TO_SESSION
-//   of LeaseHolder   what belongs to the client id (state/lease_holder.h)
+//   of ClientLease   what belongs to the client id (state/client_lease.h)
 //   inside           slots (slot_queue.h), client id and session (handshake.h), recovery, backchannel, READs
-//                    that need no call loop while all goes well (quick_reads.h)
+//                    that need no call loop while all goes well (fast_reads.h)
 //
 // Recovery is one task at a time (session_recovery.h). Calls wait for it up to their own deadlines. When a connection
 // ends while another one is up, its calls are made again there, in their slots with their sequence ids, so
@@ -42,16 +42,16 @@
 #include <cstdint>
 
 #include "nfs4/session/backchannel.h"
+#include "nfs4/session/fast_reads.h"
 #include "nfs4/session/handshake.h"
 #include "nfs4/session/lanes.h"
-#include "nfs4/session/quick_reads.h"
 #include "nfs4/session/session_recovery.h"
 #include "nfs4/session/slot_queue.h"
-#include "nfs4/state/lease_holder.h"
+#include "nfs4/state/client_lease.h"
 
 namespace nfsrdma::nfs4 {
 
-class Session final : public LeaseHolder {
+class Session final : public ClientLease {
  public:
   Session(rpc::Channel& channel, SessionOptions options, NoticeSink notices);
   ~Session() override;
@@ -62,8 +62,8 @@ class Session final : public LeaseHolder {
   /// Sends DESTROY_SESSION and DESTROY_CLIENTID, as far as the server answers in time.
   async::Task<Status> close(async::TimePoint deadline) override;
 
-  bool start_read(QuickFile& file, engine::QuickRead& read) override {
-    return phase_ == Phase::open && !recovering() && quick_.start(file, read);
+  bool start_read(FastReadFile& file, engine::FastRead& read) override {
+    return phase_ == Phase::open && !recovering() && fast_reads_.start(file, read);
   }
 
   [[nodiscard]] Lanes& lanes() { return lanes_; }
@@ -104,14 +104,14 @@ class Session final : public LeaseHolder {
   [[nodiscard]] const Recovery& recovery() const override { return recovery_; }
   async::Task<bool> goes_on(Request& request, nfsstat4 status, const rpc::Channel& channel);
   void take_sequence(const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent, bool for_recovery);
-  void heed_flags(std::uint32_t flags);
+  void handle_status_flags(std::uint32_t flags);
 
   SlotQueue slots_;
   Lanes lanes_;
   Backchannel backchannel_;
   Handshake handshake_;
   SessionRecovery recovery_;
-  QuickReads quick_;
+  FastReads fast_reads_;
 };
 
 }  // namespace nfsrdma::nfs4

@@ -33,7 +33,7 @@ void SessionRecovery::finished() {
 
 void SessionRecovery::start_destroying(sessionid4 old, bool works) {
   ++destroying_;
-  calls_.beside().spawn(destroy(old, works));
+  calls_.background().spawn(destroy(old, works));
 }
 
 async::Task<void> SessionRecovery::destroy(sessionid4 old, bool works) {

@@ -28,7 +28,7 @@ class SessionRecovery final : public Recovery {
  public:
   /// The parts that the recovery uses: each must outlive it.
   struct Dependencies {
-    Calls& calls;
+    CallLayer& calls;
     Handshake& handshake;
     ClientState& state;
     SlotQueue& slots;

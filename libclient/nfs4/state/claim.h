@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "nfs4/compound/calls.h"
+#include "nfs4/compound/call_layer.h"
 
 namespace nfsrdma::nfs4 {
 
@@ -14,7 +14,7 @@ enum class Claim : std::uint8_t {
   anew,
 };
 
-inline async::Task<Result<CompoundReply>> call_for(Claim how, Calls& calls, Compound compound,
+inline async::Task<Result<CompoundReply>> call_for(Claim how, CallLayer& calls, Compound compound,
                                                    async::TimePoint deadline) {
   return how == Claim::reclaim ? calls.call_in_recovery(std::move(compound), deadline)
                                : calls.call(std::move(compound), deadline);

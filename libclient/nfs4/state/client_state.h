@@ -20,7 +20,7 @@ namespace nfsrdma::nfs4 {
 
 struct ClientState {
   /// `hold`: called with whether there is something that the server may recall (delegations.h).
-  ClientState(Calls& calls, const Lease& lease, const engine::Modifications& modifications,
+  ClientState(CallLayer& calls, const Lease& lease, const engine::Modifications& modifications,
               engine::ServerCounters& counters, bool claims_expired_locks, Delegations::HoldSink hold)
       : outstanding(calls.loop()),
         opens(calls.loop()),

@@ -37,10 +37,10 @@ async::Task<CloseBatch::Answer> CloseBatch::close(Closing what) {
 
 void CloseBatch::hurry() {
   if (timer_ != 0) calls_.loop().cancel(std::exchange(timer_, 0));
-  if (!waiting_.empty()) calls_.beside().spawn(send(calls_, std::exchange(waiting_, {})));
+  if (!waiting_.empty()) calls_.background().spawn(send(calls_, std::exchange(waiting_, {})));
 }
 
-async::Task<void> CloseBatch::send(Calls& calls, Ones all) {
+async::Task<void> CloseBatch::send(CallLayer& calls, Ones all) {
   while (!all.empty()) {
     std::erase_if(all, [](const auto& one) {
       if (one->abandoned) return true;
@@ -61,7 +61,7 @@ async::Task<void> CloseBatch::send(Calls& calls, Ones all) {
   }
 }
 
-async::Task<std::size_t> CloseBatch::send_some(Calls& calls, std::span<const std::shared_ptr<One>> some) {
+async::Task<std::size_t> CloseBatch::send_some(CallLayer& calls, std::span<const std::shared_ptr<One>> some) {
   constexpr std::size_t kEach = 3;  // operations for one file, at most; SEQUENCE is counted apart
   const Closing& first = some.front()->what;
   Compound compound = calls.begin("CLOSE", first.caller, first.file.mark);

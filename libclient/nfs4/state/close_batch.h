@@ -8,7 +8,8 @@
 //
 // Used with sessions only: in NFSv4.0 an owner's calls are sent one after the other.
 //
-// Confined to the loop's thread. The tasks share ownership of what they need, and must not outlive the Calls.
+// Confined to the loop's thread. The tasks share ownership of what they need, and must not outlive the
+// CallLayer.
 #pragma once
 
 #include <chrono>
@@ -20,7 +21,7 @@
 #include <vector>
 
 #include "async/event.h"
-#include "nfs4/compound/calls.h"
+#include "nfs4/compound/call_layer.h"
 
 namespace nfsrdma::nfs4 {
 
@@ -29,7 +30,7 @@ class CloseBatch {
   static constexpr auto kHold = std::chrono::milliseconds(4);
   static constexpr std::size_t kMost = 16;
 
-  explicit CloseBatch(Calls& calls) : calls_(calls) {}
+  explicit CloseBatch(CallLayer& calls) : calls_(calls) {}
   ~CloseBatch();
   CloseBatch(const CloseBatch&) = delete;
   CloseBatch& operator=(const CloseBatch&) = delete;
@@ -76,11 +77,11 @@ class CloseBatch {
     const std::shared_ptr<One> one;
   };
   using Ones = std::vector<std::shared_ptr<One>>;
-  static async::Task<void> send(Calls& calls, Ones all);
+  static async::Task<void> send(CallLayer& calls, Ones all);
   /// Sends as many of the first CLOSEs as one COMPOUND has room for. Returns how many of them were answered.
-  static async::Task<std::size_t> send_some(Calls& calls, std::span<const std::shared_ptr<One>> some);
+  static async::Task<std::size_t> send_some(CallLayer& calls, std::span<const std::shared_ptr<One>> some);
 
-  Calls& calls_;
+  CallLayer& calls_;
   bool holds_ = false;
   Ones waiting_;
   async::Loop::TimerId timer_ = 0;

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "nfs4/state/lease_holder.h"
+#include "nfs4/state/client_lease.h"
 #include "nfs4/state/walk.h"
 #include "wire/nfs4/status.h"
 
@@ -60,7 +60,7 @@ struct Door {
 
 /// Looks up the object behind the door with the best of the offered flavours. If that fails because of the
 /// flavour (is_of_flavor()), tries the next best.
-async::Task<Result<nfs_fh4>> enter(LeaseHolder& session, Caller caller, Door door, Offers offers) {
+async::Task<Result<nfs_fh4>> enter(ClientLease& session, Caller caller, Door door, Offers offers) {
   const std::shared_ptr<security::Flavor> flavor = session.options().flavor;
   std::optional<Error> first;
   for (;;) {
@@ -86,7 +86,7 @@ async::Task<Result<nfs_fh4>> enter(LeaseHolder& session, Caller caller, Door doo
 }
 
 /// Returns the flavours that the server takes for its root. The session may not be open yet.
-async::Task<Result<Offers>> offers_at_root(Calls& calls, async::TimePoint deadline, bool in_recovery) {
+async::Task<Result<Offers>> offers_at_root(CallLayer& calls, async::TimePoint deadline, bool in_recovery) {
   // NFSv4.0 has SECINFO only, which needs a name, and the root has none.
   if (!calls.version().asks_flavors_by_handle) co_return all_flavors();
   Compound compound = calls.begin("SECINFO_NO_NAME");
@@ -122,7 +122,7 @@ Refused refused_in(Spots spots, const CompoundReply& reply, bool has_sequence) {
 
 /// Whether the spots are asked about with different flavours, which means that they are on
 /// different file systems.
-bool are_apart(const LeaseHolder& session, Spots spots) {
+bool are_apart(const ClientLease& session, Spots spots) {
   const security::Mark first = session.crossings().mark_of(*spots.front());
   return std::ranges::any_of(spots,
                              [&](const Spot* spot) { return session.crossings().mark_of(*spot) != first; });
@@ -180,7 +180,7 @@ bool Crossings::lengthen(Spot& spot) {
 
 // ---- crossing ----
 
-async::Task<Result<nfs_fh4>> cross_to(LeaseHolder& session, Caller caller, nfs_fh4 directory,
+async::Task<Result<nfs_fh4>> cross_to(ClientLease& session, Caller caller, nfs_fh4 directory,
                                       std::string name) {
   Compound compound = session.begin_on(directory, "SECINFO", caller);
   compound.add<op::SECINFO>({{name}});
@@ -193,7 +193,7 @@ async::Task<Result<nfs_fh4>> cross_to(LeaseHolder& session, Caller caller, nfs_f
   co_return co_await enter(session, std::move(caller), std::move(door), offers_of(*res.get<NFS4_OK>()));
 }
 
-async::Task<Status> cross_root(Calls& calls, Crossings& crossings, security::Flavor& flavor,
+async::Task<Status> cross_root(CallLayer& calls, Crossings& crossings, security::Flavor& flavor,
                                async::TimePoint deadline, bool in_recovery) {
   auto offers = co_await offers_at_root(calls, deadline, in_recovery);
   if (!offers) co_return offers.error();
@@ -206,7 +206,7 @@ async::Task<Status> cross_root(Calls& calls, Crossings& crossings, security::Fla
   co_return Status();
 }
 
-async::Task<Result<bool>> cross(LeaseHolder& session, Caller caller, Spots spots,
+async::Task<Result<bool>> cross(ClientLease& session, Caller caller, Spots spots,
                                 const CompoundReply& reply) {
   const auto [spot, operation] = refused_in(spots, reply, session.version().has_sequence);
   const bool is_begun = spot == nullptr || (operation == 0 && spot->from);
@@ -240,7 +240,7 @@ async::Task<Result<bool>> cross(LeaseHolder& session, Caller caller, Spots spots
   co_return true;
 }
 
-async::Task<Status> negotiate(LeaseHolder& session, std::vector<std::string> target) {
+async::Task<Status> negotiate(ClientLease& session, std::vector<std::string> target) {
   const std::shared_ptr<security::Flavor> flavor = session.options().flavor;
   const bool by_name = !session.version().asks_flavors_by_handle;
   session.crossings().set_target(session.crossings().root());

@@ -23,8 +23,8 @@
 
 namespace nfsrdma::nfs4 {
 
-class Calls;
-class LeaseHolder;
+class CallLayer;
+class ClientLease;
 
 /// The places that walks from the server's root have crossed to.
 class Crossings {
@@ -76,19 +76,19 @@ using Spots = std::span<engine::Spot* const>;
 /// reason was where a spot begins or which flavour vouched for the caller there; the spots have been changed
 /// then, and the COMPOUND is worth another try. Returns false for any other reason. An Error says that this
 /// client has no flavour that the server takes, or that the spots are on different file systems.
-async::Task<Result<bool>> cross(LeaseHolder& session, Caller caller, Spots spots, const CompoundReply& reply);
+async::Task<Result<bool>> cross(ClientLease& session, Caller caller, Spots spots, const CompoundReply& reply);
 
 /// Chooses another flavour for the root, because the server refuses the present one. `in_recovery`: the calls
 /// are made by call_in_recovery(), because the session is not open.
-async::Task<Status> cross_root(Calls& calls, Crossings& crossings, security::Flavor& flavor,
+async::Task<Status> cross_root(CallLayer& calls, Crossings& crossings, security::Flavor& flavor,
                                async::TimePoint deadline, bool in_recovery);
 
 /// Returns the object of that name, for which the server wants another flavour than for the directory.
-async::Task<Result<nfs_fh4>> cross_to(LeaseHolder& session, Caller caller, nfs_fh4 directory,
+async::Task<Result<nfs_fh4>> cross_to(ClientLease& session, Caller caller, nfs_fh4 directory,
                                       std::string name);
 
 /// Chooses the flavour for the client's target among those that the server offers there. Does nothing
 /// if there is no choice.
-async::Task<Status> negotiate(LeaseHolder& session, std::vector<std::string> target);
+async::Task<Status> negotiate(ClientLease& session, std::vector<std::string> target);
 
 }  // namespace nfsrdma::nfs4

@@ -1,5 +1,5 @@
-// Data whose close(2) returned before the server had it (engine/writers.h), and the right of this client to
-// send it (RFC 8881 10.4.1), which is the file's write delegation.
+// Data whose close(2) returned before the server had it (engine/write_back_owner.h), and the right of this
+// client to send it (RFC 8881 10.4.1), which is the file's write delegation.
 //
 // A descriptor that is still open keeps its data across the loss of all state: this client opens the file
 // again, and sends the data under the new open. For data behind close(2) this is not allowed. Once its

@@ -35,9 +35,9 @@ bool is_shared(const Open& open) {
 
 }  // namespace
 
-Delegations::Delegations(Around around) : around_(std::move(around)) {
-  around_.openings.on_ended = [this] { on_opening_ended(); };
-  around_.opens.on_release = [this](Open& open) {
+Delegations::Delegations(Dependencies parts) : parts_(std::move(parts)) {
+  parts_.openings.on_ended = [this] { on_opening_ended(); };
+  parts_.opens.on_release = [this](Open& open) {
     // The delegation of the file's last open cannot be returned any more: the server drops
     // it with the client id.
     if (open.delegation() != nullptr && !is_shared(open)) forget(*open.record);
@@ -47,20 +47,20 @@ Delegations::Delegations(Around around) : around_(std::move(around)) {
 }
 
 Delegations::~Delegations() {
-  if (timer_ != 0) around_.calls.loop().cancel(timer_);
-  around_.openings.on_ended = nullptr;
-  around_.opens.on_release = nullptr;
+  if (timer_ != 0) parts_.calls.loop().cancel(timer_);
+  parts_.openings.on_ended = nullptr;
+  parts_.opens.on_release = nullptr;
 }
 
 std::size_t Delegations::count() const {
   std::size_t out = 0;
-  around_.opens.files().each(
+  parts_.opens.files().each(
       [&](const auto& file) { out += file->delegation && !file->delegation->returning ? 1 : 0; });
   return out;
 }
 
 void Delegations::hold_connections() {
-  around_.hold(!returning_.empty() || held_ != 0);
+  parts_.hold(!returning_.empty() || held_ != 0);
 }
 
 // ---- recalls ----
@@ -68,7 +68,7 @@ void Delegations::hold_connections() {
 nfsstat4 Delegations::recall(const Recall& recall) {
   const auto same = [&](const stateid4& one) { return one.other == recall.stateid.other; };
   if (std::ranges::any_of(returning_, [&](const auto& one) { return same(one->stateid); })) return NFS4_OK;
-  const auto held = around_.opens.files().find_if(
+  const auto held = parts_.opens.files().find_if(
       [&](const auto& file) { return file->delegation && same(file->delegation->stateid); });
   if (held) {
     if (!held->delegation->returning) set_recalled(*held);
@@ -83,13 +83,13 @@ nfsstat4 Delegations::recall(const Recall& recall) {
   // The recall may have overtaken the answer to the OPEN that grants the delegation, whether or not the
   // server names that OPEN among the referring calls.
   const auto early = std::ranges::count(expected_, false, &Expected::returned);
-  if (!around_.openings.empty() && early < kMostEarlyRecalls) {
-    const async::TimePoint due = around_.calls.loop().now() + kMostPutOff;
-    expected_.push_back({{recall.file, recall.stateid}, around_.calls.epoch(), around_.openings.now(), due});
+  if (!parts_.openings.empty() && early < kMostEarlyRecalls) {
+    const async::TimePoint due = parts_.calls.loop().now() + kMostPutOff;
+    expected_.push_back({{recall.file, recall.stateid}, parts_.calls.epoch(), parts_.openings.now(), due});
     arm(due);
     return NFS4_OK;
   }
-  if (!around_.openings.in_doubt()) return NFS4ERR_BAD_STATEID;
+  if (!parts_.openings.in_doubt()) return NFS4ERR_BAD_STATEID;
   recalled_.push_back({recall.file, recall.stateid});
   return NFS4_OK;
 }
@@ -101,9 +101,9 @@ void Delegations::recall_any(std::uint32_t objects_to_keep, const bitmap4& types
     return !one.returning && (one.writes ? writing : reading);
   };
   std::ptrdiff_t held = 0;
-  around_.opens.files().each(
+  parts_.opens.files().each(
       [&](const auto& file) { held += file->delegation && meant(*file->delegation) ? 1 : 0; });
-  for (const auto& [number, open] : around_.opens.all()) {
+  for (const auto& [number, open] : parts_.opens.all()) {
     if (held <= static_cast<std::ptrdiff_t>(objects_to_keep)) return;
     if (open->delegation() == nullptr || !meant(*open->delegation())) continue;
     set_recalled(*open->record);
@@ -112,7 +112,7 @@ void Delegations::recall_any(std::uint32_t objects_to_keep, const bitmap4& types
 }
 
 void Delegations::set_recalled(FileRecord& file) {
-  ++around_.counters.delegations_recalled;
+  ++parts_.counters.delegations_recalled;
   const bool in_use = std::ranges::any_of(
       file.opens, [](const Open* open) { return open->shares_delegation && !open->parked; });
   if (in_use) {
@@ -128,21 +128,22 @@ void Delegations::finish_recall(Open& open) {
 }
 
 void Delegations::return_recalled() {
-  for (const Recalled& one : std::exchange(recalled_, {})) return_beside(one);
+  for (const Recalled& one : std::exchange(recalled_, {})) return_in_background(one);
 }
 
 std::optional<DelegatedAttributes> Delegations::attributes(const nfs_fh4& file) {
-  const auto record = around_.opens.file(file);
+  const auto record = parts_.opens.file(file);
   const bool held =
       record && record->delegation && record->delegation->writes && !record->delegation->returning;
   if (!held) return std::nullopt;
-  const bool changes = around_.modifications.is_under_way(file);
-  const auto size = writers_ != nullptr && !changes ? writers_->written_size(file) : std::nullopt;
+  const bool changes = parts_.modifications.is_under_way(file);
+  const auto size =
+      write_back_owner_ != nullptr && !changes ? write_back_owner_->written_size(file) : std::nullopt;
   // RFC 8881 10.4.3: the change attribute is that of the grant, because the server has every
   // change of this client.
   if (const auto& change = record->delegation->change; change && size)
     return DelegatedAttributes{*change, *size};
-  return_beside(taken(*record));
+  return_in_background(taken(*record));
   return std::nullopt;
 }
 
@@ -152,16 +153,16 @@ void Delegations::on_opening_ended() {
   if (expected_.empty()) return;
   std::vector<Recalled> unknown;
   std::erase_if(expected_, [&](const Expected& one) {
-    if (!around_.openings.have_ended(one.until)) return false;
-    if (!one.returned && around_.openings.in_doubt()) unknown.push_back(one.what);
+    if (!parts_.openings.have_ended(one.until)) return false;
+    if (!one.returned && parts_.openings.in_doubt()) unknown.push_back(one.what);
     return true;
   });
-  for (const Recalled& one : unknown) return_beside(one);
+  for (const Recalled& one : unknown) return_in_background(one);
 }
 
 void Delegations::arm(async::TimePoint due) {
   if (timer_ != 0 || due == async::TimePoint::max()) return;
-  timer_ = around_.calls.loop().at(due, [this] {
+  timer_ = parts_.calls.loop().at(due, [this] {
     timer_ = 0;
     return_what_is_due();
   });
@@ -170,7 +171,7 @@ void Delegations::arm(async::TimePoint due) {
 /// Sends DELEGRETURN for recalled delegations that no OPEN under way has granted within kMostPutOff. If the
 /// answer to an OPEN grants one of them later, it is not kept.
 void Delegations::return_what_is_due() {
-  const async::TimePoint now = around_.calls.loop().now();
+  const async::TimePoint now = parts_.calls.loop().now();
   std::vector<Recalled> due;
   std::optional<async::TimePoint> next;
   for (Expected& one : expected_) {
@@ -183,13 +184,13 @@ void Delegations::return_what_is_due() {
     }
   }
   if (next) arm(*next);
-  if (around_.calls.ending()) return;
-  for (const Recalled& one : due) return_beside(one);
+  if (parts_.calls.ending()) return;
+  for (const Recalled& one : due) return_in_background(one);
 }
 
 std::optional<Delegations::Expected> Delegations::take_expected(const stateid4& stateid) {
   const auto found = std::ranges::find_if(expected_, [&](const Expected& one) {
-    return one.epoch == around_.calls.epoch() && one.what.stateid.other == stateid.other;
+    return one.epoch == parts_.calls.epoch() && one.what.stateid.other == stateid.other;
   });
   if (found == expected_.end()) return std::nullopt;
   const Expected out = *found;
@@ -200,17 +201,18 @@ std::optional<Delegations::Expected> Delegations::take_expected(const stateid4& 
 /// Called when the server has the delegation back. The answer to an OPEN that the server executed
 /// earlier may still have it.
 void Delegations::expect_no_more(const nfs_fh4& file, const stateid4& stateid) {
-  if (around_.openings.empty() || expected_.size() >= kMostReturned) return;
-  expected_.push_back({{file, stateid}, around_.calls.epoch(), around_.openings.now(), {}, true});
+  if (parts_.openings.empty() || expected_.size() >= kMostReturned) return;
+  expected_.push_back({{file, stateid}, parts_.calls.epoch(), parts_.openings.now(), {}, true});
 }
 
 // ---- what OPEN brings, and how it ends ----
 
 std::uint32_t Delegations::wanted_for(std::uint32_t access) const {
   // Without a backchannel the server could not recall a delegation.
-  if (!around_.calls.facts().backchannel || around_.calls.ending()) return OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+  if (!parts_.calls.facts().backchannel || parts_.calls.ending()) return OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
   if (access == OPEN4_SHARE_ACCESS_READ) return OPEN4_SHARE_ACCESS_WANT_READ_DELEG;
-  return writers_ != nullptr ? OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG : OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+  return write_back_owner_ != nullptr ? OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG
+                                      : OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
 }
 
 void Delegations::take(Open& open, const open_delegation4& delegation) {
@@ -228,7 +230,7 @@ void Delegations::take(Open& open, const open_delegation4& delegation) {
     return;
   }
   const auto same = [&](const stateid4& one) { return one.other == now.stateid.other; };
-  const clientid4 client = around_.calls.facts().client_id;
+  const clientid4 client = parts_.calls.facts().client_id;
   // A delegation that is being returned gives no rights any more.
   if (const auto returning = find_returning(now.stateid)) {
     returning->file = open.file;
@@ -240,21 +242,22 @@ void Delegations::take(Open& open, const open_delegation4& delegation) {
   FileRecord& file = *open.record;
   std::optional<Delegation>& held = file.delegation;
   if (held && held->client == client && same(held->stateid)) return told_again(open, now, recalled);
-  if (now.writes && writers_ == nullptr) return return_beside({open.file, now.stateid});  // not requested
+  if (now.writes && write_back_owner_ == nullptr)
+    return return_in_background({open.file, now.stateid});  // not requested
   // The server has lost the earlier delegation, or has granted two. If a CLOSE under way returns the earlier
   // one, the record only forgets it.
   if (held && held->returning && !held->recalled)
     forget(file);
   else if (held)
     end_of_before(file);
-  ++around_.counters.delegations_granted;
+  ++parts_.counters.delegations_granted;
   now.client = client;
   file.file = open.file;
   held = now;
   ++held_;
   open.shares_delegation = true;
-  around_.counters.delegations_recalled += recalled ? 1 : 0;
-  if (recalled || around_.calls.ending() || async::buggify(around_.calls.loop())) {
+  parts_.counters.delegations_recalled += recalled ? 1 : 0;
+  if (recalled || parts_.calls.ending() || async::buggify(parts_.calls.loop())) {
     start_return(open);
   } else {
     hold_connections();
@@ -273,8 +276,8 @@ void Delegations::told_again(Open& open, const Delegation& now, bool recalled) {
     held.most = now.most;
   }
   if (!recalled) return;
-  ++around_.counters.delegations_recalled;
-  return_beside(taken(*open.record));
+  ++parts_.counters.delegations_recalled;
+  return_in_background(taken(*open.record));
 }
 
 void Delegations::granted_with(Open& open, const open_delegation4& delegation, const Attributes& attributes) {
@@ -285,16 +288,16 @@ void Delegations::granted_with(Open& open, const open_delegation4& delegation, c
 }
 
 void Delegations::rights_change(const nfs_fh4& file) {
-  const auto record = around_.opens.file(file);
+  const auto record = parts_.opens.file(file);
   if (record && record->delegation) record->delegation->rights_unknown = true;
 }
 
 void Delegations::return_stray(const nfs_fh4& file, const open_delegation4& delegation) {
   const stateid4* const stray = stateid_in(delegation);
   if (stray == nullptr) return;
-  const auto record = around_.opens.file(file);
+  const auto record = parts_.opens.file(file);
   const bool known = record && record->delegation && record->delegation->stateid.other == stray->other;
-  if (!known) return_beside({file, *stray});
+  if (!known) return_in_background({file, *stray});
 }
 
 const stateid4* Delegations::stateid_in(const open_delegation4& delegation) {
@@ -321,8 +324,8 @@ void Delegations::end(Open& open) {
 }
 
 void Delegations::end_of_before(FileRecord& file) {
-  if (file.delegation->client == around_.calls.facts().client_id) {
-    return_beside(taken(file));
+  if (file.delegation->client == parts_.calls.facts().client_id) {
+    return_in_background(taken(file));
   } else {
     end(file);
   }
@@ -341,7 +344,7 @@ void Delegations::leave(Open& open) {
 
 void Delegations::revoked(Open& open, const stateid4& stateid) {
   if (open.delegation() == nullptr || open.delegation()->stateid.other != stateid.other) return;
-  ++around_.counters.delegations_revoked;
+  ++parts_.counters.delegations_revoked;
   open.record->deferred.ended(stateid);
   end(open);
 }
@@ -373,7 +376,7 @@ void Delegations::returned_with_close(Open& open, const stateid4& stateid, bool 
   }
   const std::optional<Delegation>& held = open.record->delegation;
   const bool is_held = held && held->stateid.other == stateid.other;
-  if (!is_held && !gone) return return_beside({open.file, stateid});
+  if (!is_held && !gone) return return_in_background({open.file, stateid});
   if (!is_held || open.delegation() == nullptr || !held->returning) return;
   if (gone) {
     forget(*open.record);
@@ -384,7 +387,7 @@ void Delegations::returned_with_close(Open& open, const stateid4& stateid, bool 
 }
 
 void Delegations::start_return(Open& open) {
-  return_beside(taken(*open.record));
+  return_in_background(taken(*open.record));
 }
 
 /// Ends the delegation for this client, and returns what its DELEGRETURN needs.
@@ -394,29 +397,29 @@ Delegations::Recalled Delegations::taken(FileRecord& file) {
   return out;
 }
 
-void Delegations::return_beside(const Recalled& what) {
-  around_.calls.beside().spawn(give_back(what));
+void Delegations::return_in_background(const Recalled& what) {
+  parts_.calls.background().spawn(give_back(what));
 }
 
 async::Task<void> Delegations::write_out(nfs_fh4 file) {
-  if (writers_ == nullptr) co_return;
+  if (write_back_owner_ == nullptr) co_return;
   struct Awaited {
     explicit Awaited(async::Loop& loop) : ended(loop) {}
     bool over = false;
     async::Event ended;
   };
-  const auto awaited = std::make_shared<Awaited>(around_.calls.loop());
-  writers_->write_out(file, {awaited.get(), [awaited](void*) {
-                               awaited->over = true;
-                               awaited->ended.notify_all();
-                             }});
+  const auto awaited = std::make_shared<Awaited>(parts_.calls.loop());
+  write_back_owner_->write_out(file, {awaited.get(), [awaited](void*) {
+                                        awaited->over = true;
+                                        awaited->ended.notify_all();
+                                      }});
   while (!awaited->over) (void)co_await awaited->ended.wait_until(async::TimePoint::max());
 }
 
 /// Searches the DELEGRETURNs under way, for delegations that were granted under this client id only.
 std::shared_ptr<Delegations::Returning> Delegations::find_returning(const stateid4& stateid) const {
   const auto found = std::ranges::find_if(returning_, [&](const auto& one) {
-    return one->epoch == around_.calls.epoch() && one->stateid.other == stateid.other;
+    return one->epoch == parts_.calls.epoch() && one->stateid.other == stateid.other;
   });
   return found != returning_.end() ? *found : nullptr;
 }
@@ -425,7 +428,7 @@ std::shared_ptr<Delegations::Returning> Delegations::find_returning(const statei
 /// it, with a file handle by which the server takes it back.
 void Delegations::not_returned(const stateid4& stateid) {
   for (Expected& one : expected_) {
-    const bool same = one.epoch == around_.calls.epoch() && one.what.stateid.other == stateid.other;
+    const bool same = one.epoch == parts_.calls.epoch() && one.what.stateid.other == stateid.other;
     if (!same) continue;
     one.returned = false;
     one.due = async::TimePoint::max();
@@ -440,10 +443,10 @@ bool is_over(nfsstat4 status) {
 }  // namespace
 
 async::Task<void> Delegations::give_back(Recalled what) {
-  Calls& calls = around_.calls;
+  CallLayer& calls = parts_.calls;
   const stateid4 stateid = what.stateid;
   const auto returning = std::make_shared<Returning>(stateid, calls.epoch(), what.file);
-  const Outstanding::One counted(around_.outstanding);
+  const Outstanding::One counted(parts_.outstanding);
   returning_.push_back(returning);
   hold_connections();
   if (what.writes) co_await write_out(what.file);
@@ -459,9 +462,9 @@ async::Task<void> Delegations::give_back(Recalled what) {
     compound.add<op::DELEGRETURN>({calls.to_keep(stateid)});
     auto reply = co_await calls.call(std::move(compound));
     // If there is no answer, the server may still wait for the delegation, so DELEGRETURN is sent again.
-    const bool revoked = reply && Calls::is_revoked(reply->status());
-    around_.counters.delegations_revoked += revoked ? 1 : 0;
-    if (revoked) co_await around_.leftovers.free(stateid);
+    const bool revoked = reply && CallLayer::is_revoked(reply->status());
+    parts_.counters.delegations_revoked += revoked ? 1 : 0;
+    if (revoked) co_await parts_.leftovers.free(stateid);
     over = (reply && is_over(reply->status())) || returning->epoch != calls.epoch();
     if (over) break;
     if (reply && !passes(retry_of(reply->status()))) {
@@ -475,7 +478,7 @@ async::Task<void> Delegations::give_back(Recalled what) {
     }
     co_await calls.loop().sleep_for(reply ? trouble.take() : kBetweenReturns);
   }
-  if (const auto record = around_.opens.file(what.file)) record->deferred.ended(stateid);
+  if (const auto record = parts_.opens.file(what.file)) record->deferred.ended(stateid);
   std::erase(returning_, returning);
   if (over)
     expect_no_more(what.file, stateid);

@@ -11,10 +11,10 @@
 // return it after the server's call has been answered. A DELEGRETURN without an answer, or with a refusal
 // that may pass, is sent again until there is a final answer, or another client id.
 //
-// Write delegations serve a component that keeps the data of a file behind close(2) (engine/writers.h; the
-// mount does). They are requested and kept only if there is such a component. It writes the data out before
-// the delegation is returned. The server may ask for the file's attributes (attributes()). If the server does
-// not have all data of the file, the delegation is returned instead.
+// Write delegations serve a component that keeps the data of a file behind close(2)
+// (engine/write_back_owner.h; the mount does). They are requested and kept only if there is such a component.
+// It writes the data out before the delegation is returned. The server may ask for the file's attributes
+// (attributes()). If the server does not have all data of the file, the delegation is returned instead.
 //
 // A recall may overtake the answer to the OPEN that grants the delegation. So while OPENs are under way
 // (openings.h), the recall of an unknown delegation is remembered until those have ended. DELEGRETURN is put
@@ -40,7 +40,7 @@
 
 #include "engine/modifications.h"
 #include "engine/statistics.h"
-#include "engine/writers.h"
+#include "engine/write_back_owner.h"
 #include "nfs4/compound/callback.h"
 #include "nfs4/state/lease.h"
 #include "nfs4/state/leftovers.h"
@@ -56,8 +56,8 @@ class Delegations {
 
   /// The parts that Delegations uses; each must outlive it. `opens` and `openings` report
   /// to it by their hooks.
-  struct Around {
-    Calls& calls;
+  struct Dependencies {
+    CallLayer& calls;
     const Lease& lease;
     Opens& opens;
     Openings& openings;
@@ -71,14 +71,14 @@ class Delegations {
   /// be about to have it.
   static constexpr async::Clock::duration kMostPutOff = std::chrono::seconds(1);
 
-  explicit Delegations(Around around);
+  explicit Delegations(Dependencies parts);
   ~Delegations();
   Delegations(const Delegations&) = delete;
   Delegations& operator=(const Delegations&) = delete;
 
   /// Sets the component that keeps data behind close(2). Null: there is none, so a write
   /// delegation is of no use.
-  void writers(engine::Writers* who) { writers_ = who; }
+  void write_back_owner(engine::WriteBackOwner* who) { write_back_owner_ = who; }
   /// Returns the OPEN4_SHARE_ACCESS_WANT_* for an OPEN with this access: the delegation that would be of use.
   [[nodiscard]] std::uint32_t wanted_for(std::uint32_t access) const;
   /// Takes a delegation that OPEN granted: keeps it, or returns it if it is of no use.
@@ -133,7 +133,7 @@ class Delegations {
   /// Whether what a delegation promises can be relied upon: the lease lasts (RFC 8881 10.2.1), and nothing is
   /// known to have been revoked or lost.
   [[nodiscard]] bool good() const {
-    return around_.lease.lasts() && !around_.calls.recovering() && !suspected_;
+    return parts_.lease.lasts() && !parts_.calls.recovering() && !suspected_;
   }
   /// Sets whether the server says that it has revoked something, while it is not known yet what.
   void suspect(bool suspected) { suspected_ = suspected; }
@@ -174,14 +174,14 @@ class Delegations {
   void end_of_before(FileRecord& file);
   void about_to_return(FileRecord& file);
   Recalled taken(FileRecord& file);
-  void return_beside(const Recalled& what);
+  void return_in_background(const Recalled& what);
   [[nodiscard]] std::shared_ptr<Returning> find_returning(const stateid4& stateid) const;
   void not_returned(const stateid4& stateid);
   async::Task<void> give_back(Recalled what);
 
-  const Around around_;
+  const Dependencies parts_;
   EndSink end_sink_;
-  engine::Writers* writers_ = nullptr;
+  engine::WriteBackOwner* write_back_owner_ = nullptr;
   std::size_t held_ = 0;  // number of file records with a delegation
   std::vector<Expected> expected_;
   async::Loop::TimerId timer_ = 0;  // for return_what_is_due(); 0: none is set

@@ -44,7 +44,7 @@ struct Open;
 /// A delegation. Until it is returned no other client changes the file and, if it is a write
 /// delegation, reads it.
 struct Delegation {
-  /// The file's attributes, which hold as long as LeaseHolder::modifications() of the file are these.
+  /// The file's attributes, which hold as long as ClientLease::modifications() of the file are these.
   struct Known {
     std::uint64_t modifications = 0;
     Attributes attributes;

@@ -20,7 +20,7 @@ constexpr int kMostTries = 4;
 
 }  // namespace
 
-FileState::FileState(LeaseHolder& session, const Whose& whose, const stateid4& stateid)
+FileState::FileState(ClientLease& session, const Whose& whose, const stateid4& stateid)
     : session_(session), changed_(session.loop()) {
   open_.file = whose.file;
   open_.owner = whose.owner;
@@ -277,7 +277,7 @@ async::Task<Status> FileState::close_once() {
       }
       co_return Status();
     }
-    if (!Calls::is_lost_state(status)) {
+    if (!CallLayer::is_lost_state(status)) {
       const bool passed = co_await retries.again(status);
       if (needed() != 0) co_return Status();
       if (passed) continue;
@@ -285,13 +285,13 @@ async::Task<Status> FileState::close_once() {
       // A program could not act upon this: the data is safe, or its error is known, by now. Linux's client
       // does not report it, either.
       is_closed();
-      session_.leftovers().close_beside(open_.file, used, open_.owner);
+      session_.leftovers().close_in_background(open_.file, used, open_.owner);
       co_return Status();
     }
     const bool again = co_await look_again(used, status, looked++);
     if (needed() != 0) co_return Status();
     if (again) continue;
-    if (Calls::is_revoked(status)) session_.leftovers().free_beside(used);
+    if (CallLayer::is_revoked(status)) session_.leftovers().free_in_background(used);
     session_.openings().closed(used);
     is_closed();
     co_return Status();
@@ -337,7 +337,7 @@ async::Task<Status> FileState::downgrade_once(std::uint32_t access) {
       co_return Status();
     }
     const nfsstat4 status = reply->failed_status();
-    if (!Calls::is_lost_state(status)) co_return session_.error_of(*reply, "OPEN_DOWNGRADE", open_.path);
+    if (!CallLayer::is_lost_state(status)) co_return session_.error_of(*reply, "OPEN_DOWNGRADE", open_.path);
     const bool again = co_await look_again(used, status, tries);
     // If the file was opened meanwhile, the caller judges anew.
     if (!again || needed() != access) co_return Status();

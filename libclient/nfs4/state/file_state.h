@@ -3,7 +3,7 @@
 // how it is given back.
 //
 // Ownership. There is one FileState for each file and open owner. It has the stateid from the first OPEN on.
-// Until close_state() it is registered with the LeaseHolder, which recovers it after a restart of the server.
+// Until close_state() it is registered with the ClientLease, which recovers it after a restart of the server.
 // OpenFiles (files/open_files.h) makes it, counts who has the file open, and decides when state is given
 // back.
 //
@@ -24,10 +24,10 @@
 #include <utility>
 
 #include "async/under_way.h"
-#include "nfs4/state/adopted.h"
-#include "nfs4/state/lease_holder.h"
+#include "nfs4/state/client_lease.h"
 #include "nfs4/state/loss_limit.h"
 #include "nfs4/state/range_stateid.h"
+#include "nfs4/state/sent_request.h"
 
 namespace nfsrdma::nfs4 {
 
@@ -42,12 +42,12 @@ class FileState {
   };
   /// `stateid`: from the OPEN that the file was opened by. opened() finds out whether the
   /// server still has it.
-  FileState(LeaseHolder& session, const Whose& whose, const stateid4& stateid);
+  FileState(ClientLease& session, const Whose& whose, const stateid4& stateid);
   ~FileState();
   FileState(const FileState&) = delete;
   FileState& operator=(const FileState&) = delete;
 
-  [[nodiscard]] LeaseHolder& session() { return session_; }
+  [[nodiscard]] ClientLease& session() { return session_; }
   [[nodiscard]] Open& state() { return open_; }
   [[nodiscard]] const Open& state() const { return open_; }
   [[nodiscard]] const nfs_fh4& handle() const { return open_.file; }
@@ -78,10 +78,11 @@ class FileState {
   /// Counts a call with the stateid as under way, for as long as the result lives.
   [[nodiscard]] async::Use use() { return {uses_, changed_}; }
   /// Sends a COMPOUND of PUTFH and what `add(compound)` adds, which may use stateid(); `take(reply)` takes
-  /// those results. The call is repeated after a lost stateid has been recovered. `adopted`: the first
+  /// those results. The call is repeated after a lost stateid has been recovered. `sent_request`: the first
   /// transmission, if it has been sent already. `range`: the stateid that `add` uses in place of stateid().
   template <class Add, class Take>
-  async::Task<Status> call(const char* what, Add add, Take take, std::unique_ptr<Adopted> adopted = nullptr,
+  async::Task<Status> call(const char* what, Add add, Take take,
+                           std::unique_ptr<SentRequest> sent_request = nullptr,
                            RangeStateid* range = nullptr);
   /// Waits until no lock of the file is being claimed again. A call that is sent before then could change
   /// data whose lock turns out to be lost.
@@ -148,7 +149,7 @@ class FileState {
   async::Task<bool> look_again(stateid4& used, nfsstat4 status, int tries);
   async::Task<void> open_once_more();
 
-  LeaseHolder& session_;
+  ClientLease& session_;
   const std::shared_ptr<Open> state_ = std::make_shared<Open>();  // shared with recovery
   Open& open_ = *state_;
   bool is_open_ = true;
@@ -160,25 +161,25 @@ class FileState {
 };
 
 template <class Add, class Take>
-async::Task<Status> FileState::call(const char* what, Add add, Take take, std::unique_ptr<Adopted> adopted,
-                                    RangeStateid* range) {
-  const async::TimePoint deadline = adopted ? adopted->deadline : session_.default_deadline();
+async::Task<Status> FileState::call(const char* what, Add add, Take take,
+                                    std::unique_ptr<SentRequest> sent_request, RangeStateid* range) {
+  const async::TimePoint deadline = sent_request ? sent_request->deadline : session_.default_deadline();
   const async::Counted under_way(uses_, changed_);
-  bool sent_before = adopted != nullptr;  // with a stateid that is unknown here
-  bool completed = false;                 // see regain_access()
+  bool sent_before = sent_request != nullptr;  // with a stateid that is unknown here
+  bool completed = false;                      // see regain_access()
   for (LossLimit losses(session_.loop(), deadline);;) {
     // Recovery opens the file again before it claims its locks. A call that was prepared in between would be
     // sent after the loss of a lock that it needs.
-    if (session_.recovering() && !adopted) (void)co_await session_.ready(deadline);
-    if (open_.claiming_locks && !adopted) {
+    if (session_.recovering() && !sent_request) (void)co_await session_.ready(deadline);
+    if (open_.claiming_locks && !sent_request) {
       if (auto claimed = co_await locks_claimed(what, deadline); !claimed) co_return claimed;
     }
-    if (auto error = useless_for(what); error && !adopted) co_return *std::move(error);
+    if (auto error = useless_for(what); error && !sent_request) co_return *std::move(error);
     const stateid4 used = open_.stateid;
     Compound compound = session_.begin_on(open_.file, what, open_.caller);
     add(compound);
-    if (adopted && range != nullptr) range->was_another();
-    auto reply = co_await session_.call(std::move(compound), deadline, std::move(adopted));
+    if (sent_request && range != nullptr) range->was_another();
+    auto reply = co_await session_.call(std::move(compound), deadline, std::move(sent_request));
     if (!reply) co_return reply.error();
     if (reply->template take<op::PUTFH>() && take(*reply)) co_return Status();
     const nfsstat4 status = reply->failed_status();
@@ -188,8 +189,8 @@ async::Task<Status> FileState::call(const char* what, Add add, Take take, std::u
       if (!regained) co_return regained.error();
       if (*regained) continue;
     }
-    const bool revoked = range != nullptr && range->may_be_revoked() && Calls::is_revoked(status);
-    const bool again = co_await losses.again(revoked || Calls::is_lost_state(status));
+    const bool revoked = range != nullptr && range->may_be_revoked() && CallLayer::is_revoked(status);
+    const bool again = co_await losses.again(revoked || CallLayer::is_lost_state(status));
     if (!again) co_return session_.error_of(*reply, what, open_.path);
     if (range != nullptr && range->is_to_be_tried_again(status)) continue;
     if (auto done = co_await reopen(used, status, deadline); !done) co_return done;

@@ -24,7 +24,7 @@
 #include <string>
 
 #include "engine/statistics.h"
-#include "nfs4/compound/calls.h"
+#include "nfs4/compound/call_layer.h"
 #include "nfs4/state/hole_hint.h"
 #include "nfsrdma/options.h"
 
@@ -36,7 +36,7 @@ class HoleReads {
   /// How an answer's data is asked for: the first element's by a Write chunk, or all in the stream.
   enum class Way : std::uint8_t { chunk, stream };
 
-  HoleReads(Calls& calls, engine::ServerCounters& counters, ReadPlus wish)
+  HoleReads(CallLayer& calls, engine::ServerCounters& counters, ReadPlus wish)
       : calls_(calls), counters_(counters), wish_(wish) {}
 
   /// Whether the next read of the file is to be made by READ_PLUS.
@@ -76,7 +76,7 @@ class HoleReads {
   static constexpr unsigned kMostZeros = 3;
   static constexpr unsigned kMostDense = 32;
 
-  Calls& calls_;
+  CallLayer& calls_;
   engine::ServerCounters& counters_;
   const ReadPlus wish_;
   Found found_ = Found::nothing;

@@ -37,7 +37,7 @@ void Lease::stop() {
 }
 
 void Lease::renew_now() {
-  if (!renewing_ && !calls_.ending()) calls_.beside().spawn(renew());
+  if (!renewing_ && !calls_.ending()) calls_.background().spawn(renew());
 }
 
 async::Task<void> Lease::renew() {

@@ -19,13 +19,13 @@
 // Confined to the loop's thread.
 #pragma once
 
-#include "nfs4/compound/calls.h"
+#include "nfs4/compound/call_layer.h"
 
 namespace nfsrdma::nfs4 {
 
 class Lease {
  public:
-  explicit Lease(Calls& calls) : calls_(calls) {}
+  explicit Lease(CallLayer& calls) : calls_(calls) {}
   ~Lease() { stop(); }
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
@@ -52,7 +52,7 @@ class Lease {
  private:
   async::Task<void> renew();
 
-  Calls& calls_;
+  CallLayer& calls_;
   async::TimePoint last_{};   // when the last answered SEQUENCE was sent, or a renewal was last tried
   async::LeaseTime until_{};  // according to the last SEQUENCE that the server answered
   async::Loop::TimerId timer_ = 0;

@@ -20,8 +20,8 @@ async::Task<void> Leftovers::free_counted(stateid4 stateid) {
   co_await free(stateid);
 }
 
-void Leftovers::free_beside(const stateid4& stateid) {
-  if (!calls_.ending()) calls_.beside().spawn(free_counted(stateid));
+void Leftovers::free_in_background(const stateid4& stateid) {
+  if (!calls_.ending()) calls_.background().spawn(free_counted(stateid));
 }
 
 async::Task<void> Leftovers::close(nfs_fh4 file, stateid4 stateid, std::uint64_t owner) {
@@ -37,8 +37,8 @@ async::Task<void> Leftovers::close(nfs_fh4 file, stateid4 stateid, std::uint64_t
   }
 }
 
-void Leftovers::close_beside(const nfs_fh4& file, const stateid4& stateid, std::uint64_t owner) {
-  calls_.beside().spawn(close(file, stateid, owner));
+void Leftovers::close_in_background(const nfs_fh4& file, const stateid4& stateid, std::uint64_t owner) {
+  calls_.background().spawn(close(file, stateid, owner));
 }
 
 }  // namespace nfsrdma::nfs4

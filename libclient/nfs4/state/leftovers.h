@@ -10,7 +10,7 @@
 // Tasks under way count as outstanding (outstanding.h). Confined to the loop's thread.
 #pragma once
 
-#include "nfs4/compound/calls.h"
+#include "nfs4/compound/call_layer.h"
 #include "nfs4/state/opens.h"
 #include "nfs4/state/outstanding.h"
 
@@ -19,7 +19,7 @@ namespace nfsrdma::nfs4 {
 class Leftovers {
  public:
   /// `opens`: the registry of the opens that have a user.
-  Leftovers(Calls& calls, const Opens& opens, Outstanding& outstanding)
+  Leftovers(CallLayer& calls, const Opens& opens, Outstanding& outstanding)
       : calls_(calls), opens_(opens), outstanding_(outstanding) {}
   Leftovers(const Leftovers&) = delete;
   Leftovers& operator=(const Leftovers&) = delete;
@@ -28,16 +28,16 @@ class Leftovers {
   /// it remembers the stateid, and says so in every SEQUENCE. Does nothing if there are no sessions.
   async::Task<void> free(stateid4 stateid);
   /// Calls free() in the background. Does nothing if the session is ending.
-  void free_beside(const stateid4& stateid);
+  void free_in_background(const stateid4& stateid);
   /// Sends CLOSE, in the background, for an open without a user. Does nothing while a registered open has
   /// that state. `owner`: Open::owner.
-  void close_beside(const nfs_fh4& file, const stateid4& stateid, std::uint64_t owner);
+  void close_in_background(const nfs_fh4& file, const stateid4& stateid, std::uint64_t owner);
 
  private:
   async::Task<void> free_counted(stateid4 stateid);
   async::Task<void> close(nfs_fh4 file, stateid4 stateid, std::uint64_t owner);
 
-  Calls& calls_;
+  CallLayer& calls_;
   const Opens& opens_;
   Outstanding& outstanding_;
 };

@@ -35,7 +35,7 @@ Status take_limits(const fattr4& from, const std::string& server, SessionFacts& 
 
 }  // namespace
 
-async::Task<Status> fetch_limits(Calls& calls, SessionFacts& facts, async::TimePoint deadline) {
+async::Task<Status> fetch_limits(CallLayer& calls, SessionFacts& facts, async::TimePoint deadline) {
   for (Retries retries(calls.loop(), deadline);;) {
     const security::Mark mark = calls.root_mark();
     Compound compound = calls.begin("GETATTR", nullptr, mark);

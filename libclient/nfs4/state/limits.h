@@ -2,11 +2,11 @@
 // in one READ and WRITE.
 #pragma once
 
-#include "nfs4/compound/calls.h"
+#include "nfs4/compound/call_layer.h"
 
 namespace nfsrdma::nfs4 {
 
-/// Fetches the limits by Calls::call_in_recovery(). `facts` must outlive the task.
-async::Task<Status> fetch_limits(Calls& calls, SessionFacts& facts, async::TimePoint deadline);
+/// Fetches the limits by CallLayer::call_in_recovery(). `facts` must outlive the task.
+async::Task<Status> fetch_limits(CallLayer& calls, SessionFacts& facts, async::TimePoint deadline);
 
 }  // namespace nfsrdma::nfs4

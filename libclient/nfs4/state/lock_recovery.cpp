@@ -36,7 +36,8 @@ LOCK4args arguments_of(const Open& open, const LockState& state, const lock_owne
 void LockRecovery::lose(Open& open, std::uint64_t owner, const Error& why) {
   const auto found = open.locks.find(owner);
   if (found == open.locks.end()) return;
-  if (const auto gone = std::exchange(found->second->stateid, std::nullopt)) leftovers_.free_beside(*gone);
+  if (const auto gone = std::exchange(found->second->stateid, std::nullopt))
+    leftovers_.free_in_background(*gone);
   lose(open, owner, LockRange(), why);
 }
 
@@ -80,7 +81,7 @@ async::Task<Status> LockRecovery::claim(std::shared_ptr<Open> open, Claim how, a
   for (const auto& [owner, state] : owners) {
     const auto gone = std::exchange(state->stateid, std::nullopt);
     // Stateids that a reclaim replaces went with the client id, and need not be freed.
-    if (gone && how == Claim::anew) leftovers_.free_beside(*gone);
+    if (gone && how == Claim::anew) leftovers_.free_in_background(*gone);
   }
   Retries retries(calls_.loop(), deadline);
   for (const auto& [owner, state] : owners) {

@@ -23,7 +23,7 @@ namespace nfsrdma::nfs4 {
 
 class LockRecovery {
  public:
-  LockRecovery(Calls& calls, Leftovers& leftovers)
+  LockRecovery(CallLayer& calls, Leftovers& leftovers)
       : calls_(calls), leftovers_(leftovers), ended_(calls.loop()) {}
   LockRecovery(const LockRecovery&) = delete;
   LockRecovery& operator=(const LockRecovery&) = delete;
@@ -52,7 +52,7 @@ class LockRecovery {
                                 std::uint64_t owner, HeldLock held, Claim how, async::TimePoint deadline,
                                 nfsstat4& status);
 
-  Calls& calls_;
+  CallLayer& calls_;
   Leftovers& leftovers_;
   async::Event ended_;  // notified when a claim ends
 };

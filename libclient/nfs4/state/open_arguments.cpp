@@ -2,7 +2,7 @@
 
 namespace nfsrdma::nfs4 {
 
-OPEN4args open_arguments(const Calls& calls, const Open& open, std::uint32_t wanted) {
+OPEN4args open_arguments(const CallLayer& calls, const Open& open, std::uint32_t wanted) {
   OPEN4args args;
   args.share_access = open.access;
   if (calls.version().opens_by_handle) args.share_access |= wanted;  // in NFSv4.0 the server decides
@@ -16,7 +16,7 @@ OPEN4args open_arguments(const Calls& calls, const Open& open, std::uint32_t wan
   return args;
 }
 
-OPEN4args open_previous(const Calls& calls, const Open& open) {
+OPEN4args open_previous(const CallLayer& calls, const Open& open) {
   OPEN4args args = open_arguments(calls, open, 0);
   auto had = OPEN_DELEGATE_NONE;
   if (const Delegation* one = open.delegation()) had = one->writes ? OPEN_DELEGATE_WRITE : OPEN_DELEGATE_READ;
@@ -24,7 +24,7 @@ OPEN4args open_previous(const Calls& calls, const Open& open) {
   return args;
 }
 
-OPEN4args open_again(const Calls& calls, const Open& open, std::uint32_t access, std::uint32_t wanted) {
+OPEN4args open_again(const CallLayer& calls, const Open& open, std::uint32_t access, std::uint32_t wanted) {
   OPEN4args args = open_arguments(calls, open, wanted);
   args.share_access = (args.share_access & ~std::uint32_t{OPEN4_SHARE_ACCESS_BOTH}) | access;
   if (calls.version().opens_by_handle)

@@ -1,16 +1,16 @@
 // Arguments of OPEN for an Open (RFC 8881 18.16).
 #pragma once
 
-#include "nfs4/compound/calls.h"
+#include "nfs4/compound/call_layer.h"
 #include "nfs4/state/open_state.h"
 
 namespace nfsrdma::nfs4 {
 
 /// Returns OPEN's arguments without openhow and claim. `wanted`: the result of Delegations::wanted_for().
-OPEN4args open_arguments(const Calls& calls, const Open& open, std::uint32_t wanted);
+OPEN4args open_arguments(const CallLayer& calls, const Open& open, std::uint32_t wanted);
 /// Return the arguments for a file that was open before: open_previous() in the grace period, open_again()
 /// otherwise. Without sessions open_again() opens by the name at `open.place`.
-OPEN4args open_previous(const Calls& calls, const Open& open);
-OPEN4args open_again(const Calls& calls, const Open& open, std::uint32_t access, std::uint32_t wanted);
+OPEN4args open_previous(const CallLayer& calls, const Open& open);
+OPEN4args open_again(const CallLayer& calls, const Open& open, std::uint32_t access, std::uint32_t wanted);
 
 }  // namespace nfsrdma::nfs4

@@ -20,7 +20,7 @@ bool is_replaced(const Open& open, const stateid4& replaced) {
 }  // namespace
 
 async::Task<Status> OpenRecovery::reclaim_all(async::TimePoint deadline) {
-  for (Retries retries(around_.calls.loop(), deadline);;) {
+  for (Retries retries(parts_.calls.loop(), deadline);;) {
     nfsstat4 trouble = NFS4_OK;
     auto done = co_await reclaim_each(deadline, retries, trouble);
     if (!done) co_return done;
@@ -36,17 +36,17 @@ async::Task<Status> OpenRecovery::reclaim_all(async::TimePoint deadline) {
 /// time, and the registry is read anew for the next one.
 async::Task<Status> OpenRecovery::reclaim_each(async::TimePoint deadline, const Retries& retries,
                                                nfsstat4& trouble) {
-  const auto& all = around_.opens.all();
+  const auto& all = parts_.opens.all();
   for (auto at = all.begin(); at != all.end();) {
     const std::shared_ptr<Open> open = at->second;
     const std::uint64_t number = at->first;
     if (!open->lost && open->reclaimable) {
       Status done;
-      if (open->epoch != around_.calls.epoch()) {
+      if (open->epoch != parts_.calls.epoch()) {
         done = co_await reclaim(open, deadline, retries, trouble);
       } else if (open->claiming_locks) {
         // The session was lost while the locks of this open were being claimed.
-        done = co_await around_.locks.claim(open, Claim::reclaim, deadline);
+        done = co_await parts_.locks.claim(open, Claim::reclaim, deadline);
       }
       if (!done) co_return done;
     }
@@ -59,16 +59,16 @@ async::Task<Status> OpenRecovery::reclaim(std::shared_ptr<Open> open, async::Tim
                                           const Retries& retries, nfsstat4& trouble) {
   // Ends a claim of locks under the previous client id. Nothing else would end it if the open cannot be
   // recovered.
-  around_.locks.end_claim(*open);
+  parts_.locks.end_claim(*open);
   if (open->parked) {
     // No program has a parked file open, so it is not reclaimed.
     open->lost = Error(ErrorKind::server, EIO, "OPEN", open->path, "the server has restarted");
-    around_.delegations.end(*open);
+    parts_.delegations.end(*open);
     co_return Status();
   }
   nfsstat4 status = NFS4_OK;
   auto done = co_await claim(open, Claim::reclaim, open->stateid, deadline, status);
-  if (done) co_return co_await around_.locks.claim(open, Claim::reclaim, deadline);
+  if (done) co_return co_await parts_.locks.claim(open, Claim::reclaim, deadline);
   const bool undecodable = done.error().kind() == ErrorKind::protocol;
   if (status == NFS4_OK && !undecodable) co_return done;
   const Retry retry = retry_of(status);
@@ -77,7 +77,7 @@ async::Task<Status> OpenRecovery::reclaim(std::shared_ptr<Open> open, async::Tim
     trouble = status;
     co_return Status();
   }
-  around_.delegations.end_of_before(*open);
+  parts_.delegations.end_of_before(*open);
   // Unless the refusal is final, reopen() opens the file by its handle when it is used, after
   // RECLAIM_COMPLETE.
   if (retry == Retry::never || undecodable) open->lost = done.error();
@@ -89,7 +89,7 @@ async::Task<Status> OpenRecovery::reclaim(std::shared_ptr<Open> open, async::Tim
 
 async::Task<Status> OpenRecovery::renew(std::shared_ptr<Open> open) {
   nfsstat4 status = NFS4_OK;
-  co_return co_await claim(open, Claim::anew, open->stateid, around_.calls.default_deadline(), status);
+  co_return co_await claim(open, Claim::anew, open->stateid, parts_.calls.default_deadline(), status);
 }
 
 /// Sends an OPEN by file handle: CLAIM_PREVIOUS in the grace period, else CLAIM_FH (RFC 8881 18.16). In
@@ -98,12 +98,12 @@ async::Task<Status> OpenRecovery::renew(std::shared_ptr<Open> open) {
 /// refusal; NFS4_OK also if there was no answer.
 async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, stateid4 replaced,
                                         async::TimePoint deadline, nfsstat4& status) {
-  Calls& calls = around_.calls;
+  CallLayer& calls = parts_.calls;
   const auto is_needless = [open, how, replaced] {
     return how == Claim::anew && is_replaced(*open, replaced);
   };
   if (is_needless()) co_return Status();
-  const Openings::Guard opening(around_.openings);
+  const Openings::Guard opening(parts_.openings);
   // Claim::anew asks only for the access that is needed, because the right to the rest may be gone.
   const std::uint32_t asked = how == Claim::anew && open->needed != 0 ? open->needed : open->access;
   const bool by_name = how == Claim::anew && !calls.version().opens_by_handle;
@@ -116,7 +116,7 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, s
   compound.by(open->owner);
   compound.add<op::OPEN>(how == Claim::reclaim
                              ? open_previous(calls, *open)
-                             : open_again(calls, *open, asked, around_.delegations.wanted_for(asked)));
+                             : open_again(calls, *open, asked, parts_.delegations.wanted_for(asked)));
   if (by_name) compound.add<op::GETFH>();
   compound.only_while([is_needless] { return !is_needless(); });
   auto reply = co_await call_for(how, calls, std::move(compound), deadline);
@@ -149,15 +149,15 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, s
     co_return closed_meanwhile(open->path);
   }
   if (opening.is_over(ok.stateid, *reply)) {
-    if (reply->epoch() == calls.epoch()) around_.delegations.take(*open, ok.delegation);
+    if (reply->epoch() == calls.epoch()) parts_.delegations.take(*open, ok.delegation);
     co_return co_await claim(open, how, replaced, deadline, status);
   }
   const bool another = ok.stateid.other != open->stateid.other;
   take(*open, ok, asked, how);
   if (!another || how == Claim::reclaim) co_return Status();
   Status locked;
-  if (around_.claims_expired_locks) locked = co_await around_.locks.claim(open, Claim::anew, deadline);
-  if (!around_.claims_expired_locks || !locked) around_.locks.lose(*open);
+  if (parts_.claims_expired_locks) locked = co_await parts_.locks.claim(open, Claim::anew, deadline);
+  if (!parts_.claims_expired_locks || !locked) parts_.locks.lose(*open);
   co_return locked;
 }
 
@@ -165,12 +165,12 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, s
 /// open has that state, the OPEN has only made its stateid a later one.
 void OpenRecovery::give_back(const nfs_fh4& file, const OPEN4resok& ok, std::uint32_t asked,
                              std::uint64_t owner) {
-  if (Open* const other = around_.opens.with_state(file, ok.stateid)) {
+  if (Open* const other = parts_.opens.with_state(file, ok.stateid)) {
     other->opened(ok.stateid, asked);
   } else {
-    around_.leftovers.close_beside(file, ok.stateid, owner);
+    parts_.leftovers.close_in_background(file, ok.stateid, owner);
   }
-  around_.delegations.return_stray(file, ok.delegation);
+  parts_.delegations.return_stray(file, ok.delegation);
 }
 
 /// Stores the state that an OPEN for `asked` returned.
@@ -182,26 +182,26 @@ void OpenRecovery::take(Open& open, const OPEN4resok& ok, std::uint32_t asked, C
     // grace period. Under the stateid of an open for reading the server would refuse the data
     // (NFS4ERR_OPENMODE).
     open.record->deferred.reclaimed(write != nullptr ? write->stateid : open.stateid, write != nullptr,
-                                    around_.calls.epoch());
+                                    parts_.calls.epoch());
   }
   // A delegation from before is gone unless this OPEN returned it.
-  if (how == Claim::reclaim || open.epoch != around_.calls.epoch()) {
+  if (how == Claim::reclaim || open.epoch != parts_.calls.epoch()) {
     if (Delegations::stateid_in(ok.delegation) != nullptr) {
-      around_.delegations.end(open);
+      parts_.delegations.end(open);
     } else {
-      around_.delegations.end_of_before(open);
+      parts_.delegations.end_of_before(open);
     }
   }
-  around_.delegations.take(open, ok.delegation);
-  open.epoch = around_.calls.epoch();
+  parts_.delegations.take(open, ok.delegation);
+  open.epoch = parts_.calls.epoch();
   open.reclaimable = true;
 }
 
 async::Task<Status> OpenRecovery::reopen(std::shared_ptr<Open> held, stateid4 used, nfsstat4 why,
                                          async::TimePoint deadline) {
   Open& open = *held;
-  if (why == NFS4ERR_STALE_CLIENTID) around_.calls.start_recovery("the server forgot this client");
-  bool in_time = co_await around_.calls.ready(deadline);
+  if (why == NFS4ERR_STALE_CLIENTID) parts_.calls.start_recovery("the server forgot this client");
+  bool in_time = co_await parts_.calls.ready(deadline);
   if (in_time) in_time = co_await async::until(reopened_, deadline, [&open] { return !open.reopening; });
   if (!in_time) {
     co_return Error(ErrorKind::timeout, ETIMEDOUT, "OPEN", open.path,
@@ -214,17 +214,17 @@ async::Task<Status> OpenRecovery::reopen(std::shared_ptr<Open> held, stateid4 us
   const async::Flagged reopening(open.reopening, reopened_);
   nfsstat4 status = NFS4_OK;
   Status done;
-  for (Retries retries(around_.calls.loop(), deadline);;) {
+  for (Retries retries(parts_.calls.loop(), deadline);;) {
     status = NFS4_OK;
     done = co_await claim(held, Claim::anew, used, deadline, status);
-    // If the server asks to wait, Calls::call() itself has waited.
+    // If the server asks to wait, CallLayer::call() itself has waited.
     if (done || retry_of(status) != Retry::some_times) break;
     const bool again = co_await retries.again(status);
     if (!again) break;
   }
   const Retry retry = retry_of(status);
-  if (Calls::is_revoked(why) && (!done || open.stateid.other != used.other))
-    around_.leftovers.free_beside(used);
+  if (CallLayer::is_revoked(why) && (!done || open.stateid.other != used.other))
+    parts_.leftovers.free_in_background(used);
   // While this OPEN was under way, another OPEN or an OPEN_DOWNGRADE may have got a newer stateid. The file
   // is open under that one, although in NFSv4.0 this OPEN may have found another file at the name. The newer
   // state does not help if it gives less access than is needed, because calls would be refused with OPENMODE.
@@ -232,7 +232,7 @@ async::Task<Status> OpenRecovery::reopen(std::shared_ptr<Open> held, stateid4 us
   // Unless the refusal is final, the next use of the file tries again.
   if (!done && (retry == Retry::never || retry == Retry::otherwise)) {
     open.lost = done.error();
-    around_.locks.lose(open);
+    parts_.locks.lose(open);
   }
   co_return done;
 }

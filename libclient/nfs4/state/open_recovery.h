@@ -34,8 +34,8 @@ namespace nfsrdma::nfs4 {
 class OpenRecovery {
  public:
   /// The parts that OpenRecovery uses: each must outlive it.
-  struct Around {
-    Calls& calls;
+  struct Dependencies {
+    CallLayer& calls;
     const Opens& opens;
     Openings& openings;
     Delegations& delegations;
@@ -43,11 +43,11 @@ class OpenRecovery {
     Leftovers& leftovers;
     bool claims_expired_locks;  ///< SessionOptions::recover_expired_locks
   };
-  explicit OpenRecovery(const Around& around) : around_(around), reopened_(around.calls.loop()) {}
+  explicit OpenRecovery(const Dependencies& parts) : parts_(parts), reopened_(parts.calls.loop()) {}
   OpenRecovery(const OpenRecovery&) = delete;
   OpenRecovery& operator=(const OpenRecovery&) = delete;
 
-  /// Called when the server refused a stateid as gone (Calls::is_lost_state). Opens the file again, or
+  /// Called when the server refused a stateid as gone (CallLayer::is_lost_state). Opens the file again, or
   /// returns why that is not possible. `used`: the stateid that was refused. If the open has another stateid
   /// by now, it was recovered already.
   async::Task<Status> reopen(std::shared_ptr<Open> held, stateid4 used, nfsstat4 why,
@@ -67,7 +67,7 @@ class OpenRecovery {
   void give_back(const nfs_fh4& file, const OPEN4resok& ok, std::uint32_t asked, std::uint64_t owner);
   void take(Open& open, const OPEN4resok& ok, std::uint32_t asked, Claim how);
 
-  const Around around_;
+  const Dependencies parts_;
   async::Event reopened_;
 };
 

@@ -2,7 +2,7 @@
 // needs: the open itself and its byte-range locks (RFC 8881 8.2, 9). State that all owners share is in the
 // file's record (file_record.h).
 //
-// Plain values. FileState (file_state.h) owns an Open and registers it with the LeaseHolder, which keeps it
+// Plain values. FileState (file_state.h) owns an Open and registers it with the ClientLease, which keeps it
 // alive while it is recovered. Confined to the loop's thread.
 #pragma once
 

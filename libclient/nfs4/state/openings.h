@@ -24,14 +24,14 @@
 #include <utility>
 #include <vector>
 
-#include "nfs4/compound/calls.h"
+#include "nfs4/compound/call_layer.h"
 #include "nfs4/state/outstanding.h"
 
 namespace nfsrdma::nfs4 {
 
 class Openings {
  public:
-  Openings(const Calls& calls, Outstanding& outstanding) : calls_(calls), outstanding_(outstanding) {}
+  Openings(const CallLayer& calls, Outstanding& outstanding) : calls_(calls), outstanding_(outstanding) {}
   Openings(const Openings&) = delete;
   Openings& operator=(const Openings&) = delete;
 
@@ -88,7 +88,7 @@ class Openings {
   std::function<void()> on_ended;
 
  private:
-  const Calls& calls_;
+  const CallLayer& calls_;
   Outstanding& outstanding_;
   std::vector<Guard*> guards_;  // in the order in which they began
   std::uint64_t last_ = 0;      // number of OPENs that have begun

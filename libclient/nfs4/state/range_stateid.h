@@ -59,7 +59,7 @@ class RangeStateid {
     if (!gave_up_locks_) choose_lock();
     return used_ = lock_ ? *lock_->stateid : open_.current();
   }
-  /// Called when the request was sent by the fast path (session/quick_reads.h), under a stateid that is not
+  /// Called when the request was sent by the fast path (session/fast_reads.h), under a stateid that is not
   /// known here.
   void was_another() { given_ = false; }
   /// Called when the server has refused the stateid of now() with `status`. Returns true if the request is to

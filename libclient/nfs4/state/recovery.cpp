@@ -6,17 +6,17 @@ namespace nfsrdma::nfs4 {
 
 using namespace std::chrono_literals;
 
-Recovery::Recovery(Calls& calls, const char* what, engine::ServerCounters& counters,
+Recovery::Recovery(CallLayer& calls, const char* what, engine::ServerCounters& counters,
                    std::chrono::milliseconds timeout)
     : calls_(calls), timeout_(timeout), ended_(calls.loop()), what_(what), counters_(counters) {}
 
 void Recovery::start(const char* why, bool works) {
-  if (under_way_ || calls_.phase() != Calls::Phase::open) return;
+  if (under_way_ || calls_.phase() != CallLayer::Phase::open) return;
   under_way_ = true;
   began();
   ++counters_.recoveries;
   calls_.notice(calls_.server() + ": " + why + ", recovering");
-  calls_.beside().spawn(run(works));
+  calls_.background().spawn(run(works));
 }
 
 async::Task<void> Recovery::prepare(bool /*works*/) {

@@ -14,7 +14,7 @@
 #include "async/event.h"
 #include "async/until.h"
 #include "engine/statistics.h"
-#include "nfs4/compound/calls.h"
+#include "nfs4/compound/call_layer.h"
 
 namespace nfsrdma::nfs4 {
 
@@ -37,7 +37,7 @@ class Recovery {
 
  protected:
   /// `what`: the words for what is recovered, in the notice of its success. `timeout`: of one try.
-  Recovery(Calls& calls, const char* what, engine::ServerCounters& counters,
+  Recovery(CallLayer& calls, const char* what, engine::ServerCounters& counters,
            std::chrono::milliseconds timeout);
 
   /// Called when a recovery begins, before anything is sent.
@@ -49,7 +49,7 @@ class Recovery {
   /// Called when a try has succeeded, before the calls that wait go on.
   virtual void finished() {}
 
-  Calls& calls_;
+  CallLayer& calls_;
   const std::chrono::milliseconds timeout_;
   async::Event ended_;  // notified when a recovery ends
 

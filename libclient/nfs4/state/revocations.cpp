@@ -43,7 +43,7 @@ void Revocations::search() {
   if (searching_ || opens_.empty()) return;
   searching_ = true;
   delegations_.suspect(true);
-  calls_.beside().spawn(search_all());
+  calls_.background().spawn(search_all());
 }
 
 async::Task<void> Revocations::search_all() {

@@ -23,7 +23,7 @@ namespace nfsrdma::nfs4 {
 
 class Revocations {
  public:
-  Revocations(Calls& calls, const Opens& opens, Delegations& delegations, LockRecovery& locks,
+  Revocations(CallLayer& calls, const Opens& opens, Delegations& delegations, LockRecovery& locks,
               Leftovers& leftovers)
       : calls_(calls), opens_(opens), delegations_(delegations), locks_(locks), leftovers_(leftovers) {}
   Revocations(const Revocations&) = delete;
@@ -39,7 +39,7 @@ class Revocations {
   async::Task<bool> test(std::span<const Suspect> suspects);
   void lose(const Suspect& suspect, nfsstat4 why);
 
-  Calls& calls_;
+  CallLayer& calls_;
   const Opens& opens_;
   Delegations& delegations_;
   LockRecovery& locks_;

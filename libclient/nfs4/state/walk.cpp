@@ -20,7 +20,7 @@ bool take_walk(CompoundReply& reply, const Spot& spot) {
 }
 
 /// Whether there is still room for a LOOKUP of the name and a GETFH behind it.
-bool has_room(const LeaseHolder& session, const Compound& compound, const std::string& name) {
+bool has_room(const ClientLease& session, const Compound& compound, const std::string& name) {
   constexpr std::size_t kNumber = 4, kLength = 4;
   const std::size_t size = 2 * kNumber + kLength + xdr::padded(name.size());
   return compound.count() + 2 <= session.facts().max_operations &&
@@ -43,12 +43,12 @@ bool take_walks(CompoundReply& reply, Spots spots) {
   });
 }
 
-bool fits(const LeaseHolder& session, const Compound& compound) {
+bool fits(const ClientLease& session, const Compound& compound) {
   return compound.count() <= session.facts().max_operations &&
          compound.message().unreduced_size() <= session.facts().max_request;
 }
 
-async::Task<Result<nfs_fh4>> walk(LeaseHolder& session, Caller caller, Spot spot) {
+async::Task<Result<nfs_fh4>> walk(ClientLease& session, Caller caller, Spot spot) {
   session.crossings().shorten(spot);
   Spot part;
   part.from = spot.from;

@@ -12,8 +12,8 @@
 #include <span>
 
 #include "engine/spot.h"
+#include "nfs4/state/client_lease.h"
 #include "nfs4/state/crossing.h"
-#include "nfs4/state/lease_holder.h"
 
 namespace nfsrdma::nfs4 {
 
@@ -24,14 +24,14 @@ void add_walks(Compound& compound, Spots spots);
 bool take_walks(CompoundReply& reply, Spots spots);
 
 /// Returns the handle that the spot's names lead to. Sends as many COMPOUNDs as that takes.
-async::Task<Result<nfs_fh4>> walk(LeaseHolder& session, Caller caller, Spot spot);
+async::Task<Result<nfs_fh4>> walk(ClientLease& session, Caller caller, Spot spot);
 
 /// Whether the session's limits allow the compound in one request.
-bool fits(const LeaseHolder& session, const Compound& compound);
+bool fits(const ClientLease& session, const Compound& compound);
 
 /// Returns the mark of the flavour that vouches for all of the spots. If two spots want different flavours,
 /// they are in two file systems.
-inline security::Mark mark_of(const LeaseHolder& session, Spots spots) {
+inline security::Mark mark_of(const ClientLease& session, Spots spots) {
   for (const Spot* spot : spots) {
     if (const security::Mark mark = session.crossings().mark_of(*spot); mark != 0) return mark;
   }
@@ -41,7 +41,7 @@ inline security::Mark mark_of(const LeaseHolder& session, Spots spots) {
 /// Builds a COMPOUND of the walks and the operations that `add` adds behind them. If that exceeds the
 /// session's limits, the spots are first replaced by the handles that they lead to.
 template <class Add>
-async::Task<Result<Compound>> compound_at(LeaseHolder& session, const char* what, Caller caller, Spots spots,
+async::Task<Result<Compound>> compound_at(ClientLease& session, const char* what, Caller caller, Spots spots,
                                           Add add) {
   for (Spot* spot : spots) session.crossings().shorten(*spot);
   const auto built = [&] {

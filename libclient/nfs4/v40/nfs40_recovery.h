@@ -14,7 +14,7 @@ class Nfs40Recovery final : public Recovery {
  public:
   /// The parts that the recovery uses: each must outlive it.
   struct Dependencies {
-    Calls& calls;
+    CallLayer& calls;
     Registration& registration;
     ClientState& state;
     Lease& lease;

@@ -18,7 +18,7 @@ constexpr const char* kNowhere = "0.0.0.0.0.0";
 
 }  // namespace
 
-Registration::Registration(Calls& calls, const SessionOptions& options)
+Registration::Registration(CallLayer& calls, const SessionOptions& options)
     : calls_(calls), options_(options), verifier_(options.verifier), turn_(calls.loop()) {
   facts_.minor_version = 0;
   facts_.slots = options.slots;

@@ -8,13 +8,13 @@
 #pragma once
 
 #include "async/mutex.h"
-#include "nfs4/compound/calls.h"
+#include "nfs4/compound/call_layer.h"
 
 namespace nfsrdma::nfs4 {
 
 class Registration {
  public:
-  Registration(Calls& calls, const SessionOptions& options);
+  Registration(CallLayer& calls, const SessionOptions& options);
   Registration(const Registration&) = delete;
   Registration& operator=(const Registration&) = delete;
 
@@ -35,7 +35,7 @@ class Registration {
   [[nodiscard]] SETCLIENTID4args arguments() const;
   async::Task<Status> confirm(SETCLIENTID4resok id, async::TimePoint deadline);
 
-  Calls& calls_;
+  CallLayer& calls_;
   const SessionOptions& options_;
   verifier4 verifier_;
   SessionFacts facts_;

@@ -1,10 +1,9 @@
 // Many small files at once: read_many, write_many and stat_many on the test server, over each version. What they
 // give, how many requests they take, and what happens where a file is not as the others.
-#include "nfs4/files/many.h"
-
 #include <algorithm>
 #include <cerrno>
 
+#include "nfs4/files/small_files.h"
 #include "support/nfs_fixture.h"
 #include "support/nfs_responder.h"
 #include "support/v3_fixture.h"

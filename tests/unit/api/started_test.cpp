@@ -434,7 +434,7 @@ TEST_CASE("starts: disconnect() ends an open that the server does not answer") {
   m.server.release();
 }
 
-TEST_CASE("starts: a connection that is lost in the middle is had again, and the server restarts") {
+TEST_CASE("starts: a connection that is lost in the middle is recovered, and the server restarts") {
   for (const auto drop : {&NfsServer::drop_before, &NfsServer::drop_after}) {
     Mounted m;
     m.server.add_file("/a", "");

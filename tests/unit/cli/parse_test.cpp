@@ -7,7 +7,7 @@
 #include <ctime>
 #include <limits>
 
-#include "cli/options.h"
+#include "cli/command_line.h"
 
 using namespace nfsrdma;
 using namespace nfsrdma::cli;

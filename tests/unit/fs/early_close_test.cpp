@@ -1,5 +1,6 @@
-// Files whose close(2) is over while their data is on its way (FileSystem::flush(), engine/writers.h): who sees it, who
-// waits for it, and who hears of what was lost. And two more ways in which what the kernel writes could hang or get lost.
+// Files whose close(2) is over while their data is on its way (FileSystem::flush(),
+// engine/write_back_owner.h): who sees it, who waits for it, and who hears of what was lost. And two more
+// ways in which what the kernel writes could hang or get lost.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 
@@ -514,7 +515,7 @@ namespace nfsrdma {
 namespace {
 
 /// Who keeps data, and takes as long as the test wants to write it out.
-struct SlowKeeper final : engine::Writers {
+struct SlowKeeper final : engine::WriteBackOwner {
   void write_out(const engine::FileHandle& /*file*/, std::shared_ptr<void> until) override {
     waiting.push_back(std::move(until));
   }
@@ -531,7 +532,7 @@ struct TwoOpeners : testing::Scene {
     server.set_write_delegations(false);
     server.add_file("/f", "text");
     connect();
-    all().writers(&keeper);
+    all().write_back_owner(&keeper);
     all().hold_closes();
     handle = client->handle("/f");
   }
@@ -556,16 +557,16 @@ TEST_CASE("S15 nobody leaves early on a delegation that is about to go with anot
   TwoOpeners m;
   auto first = m.open(1);
   const auto second = m.open(2);
-  REQUIRE(m.all().closes_early(m.handle) != 0);
+  REQUIRE(m.all().max_size_for_deferred_close(m.handle) != 0);
   SUBCASE("it goes") {
     auto closing = m.all().close(std::move(first));
     m.client->start(closing);
     CHECK(m.client->turn_until([&] { return !m.keeper.waiting.empty(); }));
-    CHECK(m.all().closes_early(m.handle) == 0);
+    CHECK(m.all().max_size_for_deferred_close(m.handle) == 0);
     m.keeper.waiting.clear();
     bool again = false;
     CHECK(m.client->turn_until([&] {
-      again = again || m.all().closes_early(m.handle) != 0;
+      again = again || m.all().max_size_for_deferred_close(m.handle) != 0;
       return closing.done();
     }));
     CHECK_FALSE(again);
@@ -576,7 +577,7 @@ TEST_CASE("S15 nobody leaves early on a delegation that is about to go with anot
   SUBCASE("it is kept for later") {
     m.all().keep_delegated(10);
     CHECK(testing::ok(m.client->run(m.all().close(std::move(first)))));
-    CHECK(m.all().closes_early(m.handle) != 0);
+    CHECK(m.all().max_size_for_deferred_close(m.handle) != 0);
     CHECK(testing::ok(m.client->run(m.all().close(second))));
     m.all().forget(m.handle);
     CHECK(m.client->turn_until([&] {

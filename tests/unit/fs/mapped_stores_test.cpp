@@ -26,7 +26,7 @@ struct MappedFile : Plain {
         [this](std::uint64_t, std::uint64_t offset, std::uint64_t) { return drop(offset); });
     files->on_lengthened([this](std::uint64_t, std::uint64_t end, std::byte last) {
       calls += " lengthen";
-      told_end = end;
+      end_sent_to_kernel = end;
       told_last = static_cast<char>(last);
       return nothing();
     });
@@ -60,7 +60,7 @@ struct MappedFile : Plain {
   bool stored = false;
   bool is_slow = false;  ///< the kernel drops nothing as yet, until `less_slow`
   async::Event less_slow{loop};
-  std::uint64_t told_end = 0;
+  std::uint64_t end_sent_to_kernel = 0;
   char told_last = 0;
 };
 
@@ -153,12 +153,12 @@ void store_in_front_of_an_append(std::uint64_t read) {
   SUBCASE("before a ring's read") {
     const async::Memory memory = m.loop.memory().take(8);
     const std::span<std::byte> into(memory.data.get(), 4);
-    CHECK(m.get(m.files->read_past(m.file.handle, memory, into, 0, FileSystem::Past())) == 4);
+    CHECK(m.get(m.files->read_direct(m.file.handle, memory, into, 0, FileSystem::DirectRead())) == 4);
     CHECK(std::string(reinterpret_cast<const char*>(into.data()), 4) == "NEWS");
   }
   SUBCASE("before a ring's write, which it must not overwrite") {
     const std::string text = "RING";
-    CHECK(m.get(m.files->write_past(m.file.handle, {}, std::as_bytes(std::span(text)), 2, O_RDWR)) == 2);
+    CHECK(m.get(m.files->write_direct(m.file.handle, {}, std::as_bytes(std::span(text)), 2, O_RDWR)) == 2);
     CHECK(m.error(m.files->sync(m.file.handle)) == 0);
     CHECK(m.content().starts_with("NERING"));
     m.content().replace(2, 4, "WStex");  // as the others leave it
@@ -188,7 +188,7 @@ TEST_CASE("F13 an append that the kernel put in the wrong place is read as the s
   auto write = m.files->write(m.file.handle, {}, std::as_bytes(std::span(text)), 8, std::nullopt);
   m.start(write);
   // It is told at once how far the file reaches, and the write does not wait for pages that it may itself hold.
-  CHECK(m.told_end == 20);
+  CHECK(m.end_sent_to_kernel == 20);
   CHECK(m.told_last == ';');
   CHECK_FALSE(write.done());
   m.loop.run(m.pass(std::chrono::milliseconds(20)));
@@ -226,13 +226,13 @@ TEST_CASE(
   m.stored = true;
   m.take_calls();
   m.write(log, "2;", 10);
-  CHECK(m.told_end == 8 + 2 + 9000 + 2);
+  CHECK(m.end_sent_to_kernel == 8 + 2 + 9000 + 2);
   CHECK(m.told_last == ';');
   // The page that ended at the old end went before.
   CHECK_FALSE(m.stored);
   const std::string calls = m.take_calls();
   CHECK(calls.find("drop") < calls.find("lengthen"));
-  m.write(log, "3;", m.told_end);
+  m.write(log, "3;", m.end_sent_to_kernel);
   CHECK(m.take_calls().find("lengthen") == std::string::npos);
   CHECK(ok(m.loop.run(m.files->close(log.handle))));
   m.close();
@@ -243,7 +243,7 @@ TEST_CASE("F13 rings: who reads while others fetch the kernel's pages waits for 
   m.map();
   m.stored = m.is_slow = true;
   const auto read = [&](const async::Memory& memory) {
-    return m.files->read_past(m.file.handle, memory, {memory.data.get(), 8}, 0, FileSystem::Past());
+    return m.files->read_direct(m.file.handle, memory, {memory.data.get(), 8}, 0, FileSystem::DirectRead());
   };
   const async::Memory one = m.loop.memory().take(8), other = m.loop.memory().take(8);
   auto first = read(one), second = read(other);
@@ -273,15 +273,15 @@ TEST_CASE(
   m.close();
   m.content() += std::string(9000, 't') + "!";
   ++m.engine->nodes.at(2).change;
-  m.told_end = 0;
+  m.end_sent_to_kernel = 0;
   std::optional<OpenedFile> writer;
   SUBCASE("at once") {}
   SUBCASE("behind an open for writing only, which is of no use to tell it") {
     writer = m.get(m.files->open(nullptr, inode, O_WRONLY));
-    CHECK(m.told_end == 0);
+    CHECK(m.end_sent_to_kernel == 0);
   }
   m.file = m.get(m.files->open(nullptr, inode, O_RDWR));
-  CHECK(m.told_end == 8 + 9000 + 1);
+  CHECK(m.end_sent_to_kernel == 8 + 9000 + 1);
   CHECK(m.told_last == '!');
   if (writer) CHECK(ok(m.loop.run(m.files->close(writer->handle))));
   m.close();
@@ -299,7 +299,7 @@ TEST_CASE(
     async::Memory memory = m.loop.memory().take(100);
     std::memset(memory.data.get(), 'r', 100);
     const std::span<const std::byte> data(memory.data.get(), 100);
-    CHECK(m.get(m.files->write_past(writer.handle, std::move(memory), data, offset, 0)) == offset);
+    CHECK(m.get(m.files->write_direct(writer.handle, std::move(memory), data, offset, 0)) == offset);
   };
   write_100(8);
   CHECK(ok(m.loop.run(m.files->sync(writer.handle))));
@@ -313,13 +313,13 @@ TEST_CASE(
     CHECK(m.content().size() == 208);
     m.engine->nodes.at(2).change = change;
   }
-  CHECK(m.told_end == 0);
+  CHECK(m.end_sent_to_kernel == 0);
   m.file = m.get(m.files->open(nullptr, inode, O_RDWR));
-  CHECK(m.told_end == 208);
+  CHECK(m.end_sent_to_kernel == 208);
   CHECK(m.told_last == 'r');
-  m.told_end = 0;
+  m.end_sent_to_kernel = 0;
   const OpenedFile again = m.get(m.files->open(nullptr, inode, O_RDWR));
-  CHECK(m.told_end == 0);
+  CHECK(m.end_sent_to_kernel == 0);
   for (const OpenedFile& one : {again, writer}) CHECK(ok(m.loop.run(m.files->close(one.handle))));
   m.close();
 }
@@ -438,7 +438,7 @@ TEST_CASE("F30 a file that another client enlarged reaches as far for the kernel
     enlarge();
     lock();
     CHECK(m.calls == "drop attributes drop read lengthen");
-    CHECK(m.told_end == size);
+    CHECK(m.end_sent_to_kernel == size);
     CHECK(m.told_last == '!');
     m.take_calls();
     // What it asks for next is known.
@@ -451,21 +451,21 @@ TEST_CASE("F30 a file that another client enlarged reaches as far for the kernel
     m.map(O_RDONLY, MappedFile::Pages::none);
     enlarge();
     lock();
-    CHECK(m.told_end == size);
+    CHECK(m.end_sent_to_kernel == size);
   }
   SUBCASE("which cannot map it") {
     m.map(O_WRONLY, MappedFile::Pages::none);
     enlarge();
     lock();
     CHECK(m.calls.find("attributes") == std::string::npos);
-    CHECK(m.told_end == 0);
+    CHECK(m.end_sent_to_kernel == 0);
   }
   SUBCASE("which the server does not tell the size") {
     m.map();
     enlarge();
     m.engine->fail("attributes", EIO);
     lock();
-    CHECK(m.told_end == 0);
+    CHECK(m.end_sent_to_kernel == 0);
   }
   m.close();
 }

@@ -1,6 +1,4 @@
 // The command line of nfsrdma-fuse and of mount.nfsrdma.
-#include "fuse/options.h"
-
 #include <doctest/doctest.h>
 #include <sys/mount.h>
 
@@ -8,6 +6,7 @@
 #include <chrono>
 #include <string>
 
+#include "fuse/mount_options.h"
 #include "fuse/mountinfo.h"
 #include "fuse/remount.h"
 #include "fuse/statistics.h"

@@ -1,6 +1,4 @@
 // Whose a ring's slots are, on memory that a program writes what it likes to.
-#include "fuse/ring.h"
-
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -11,6 +9,7 @@
 #include <random>
 #include <set>
 
+#include "fuse/daemon_ring.h"
 #include "support/ring_program.h"
 
 namespace nfsrdma::fuse {

@@ -105,7 +105,7 @@ struct FarScene {
   }
 };
 
-async::Task<void> lock_beside(FarScene& scene, LockRequest request, std::shared_ptr<int> error) {
+async::Task<void> lock_in_background(FarScene& scene, LockRequest request, std::shared_ptr<int> error) {
   auto done = co_await scene.locks.set(scene.file, request);
   *error = errno_of(done);
 }
@@ -138,7 +138,7 @@ TEST_CASE("v3 locks: what could not be released since another question of its ow
   REQUIRE(l.lock(7, {0, 10}));
   l.service.cut = true;
   const auto error = std::make_shared<int>(-1);
-  l.loop.spawn(lock_beside(l, FarScene::of(7, {20, 10}), error));
+  l.loop.spawn(lock_in_background(l, FarScene::of(7, {20, 10}), error));
   l.pass(100ms);
   CHECK(l.release(7) == ETIMEDOUT);
   CHECK(*error == ETIMEDOUT);

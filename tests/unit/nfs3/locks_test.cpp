@@ -327,7 +327,7 @@ TEST_CASE("v3 locks: one that was to become a read lock is a write lock still, w
 }
 
 TEST_CASE(
-    "v3 locks: what was unlocked meanwhile is not had again where one that was to be weaker is given up") {
+    "v3 locks: what was unlocked meanwhile is not recovered where one that was to be weaker is given up") {
   LockScene l;
   CHECK(l.locks(l.file, request(7, true, 0, 10)));
   SUBCASE("while it was queued") {
@@ -533,7 +533,7 @@ TEST_CASE("v3 locks: one that is claimed twice, the second time behind the grace
   CHECK(ok(m.s.run(m.engine.close(m.file.file), 2min)));
 }
 
-TEST_CASE("S11 v3 locks: what cannot be had again is lost, and said until it is released") {
+TEST_CASE("S11 v3 locks: what cannot be recovered is lost, and said until it is released") {
   LockScene l;
   REQUIRE(ok(l.s.write(l.file, "text")));
   CHECK(l.locks(l.file, request(7, true, 0, 10)));

@@ -7,7 +7,7 @@
 
 #include "nfs3/file_record.h"
 #include "nfs4/state/opens.h"
-#include "support/scripted_calls.h"
+#include "support/scripted_call_layer.h"
 
 namespace nfsrdma {
 namespace {
@@ -54,7 +54,7 @@ TEST_CASE("file records: they come in the order of their handles, and may outliv
 }
 
 TEST_CASE("file records: opens of a file share one, which knows them in the order of their owners") {
-  ScriptedCalls calls;
+  ScriptedCallLayer calls;
   nfs4::Opens opens(calls.loop());
   const auto a = open_of(1, calls), b = open_of(1, calls), other = open_of(2, calls);
   a->owner = 7;
@@ -72,7 +72,7 @@ TEST_CASE("file records: opens of a file share one, which knows them in the orde
 }
 
 TEST_CASE("file records: one of NFSv3 counts its data with that of all files") {
-  ScriptedCalls calls;
+  ScriptedCallLayer calls;
   nfs3::FileRecords records(calls.loop());
   const auto record = records.of(file_handle(1));
   CHECK(record == records.find(file_handle(1)));

@@ -128,10 +128,10 @@ struct Opener {
     return ground.run(data->write(std::as_bytes(std::span(text)), offset, how, nullptr, {}));
   }
   Status commit() { return ground.run(data->commit(nullptr)); }
-  async::Task<void> write_beside(std::string text, std::uint64_t offset, Result<std::size_t>& out) {
+  async::Task<void> write_in_background(std::string text, std::uint64_t offset, Result<std::size_t>& out) {
     out = co_await data->write(std::as_bytes(std::span(text)), offset, How::unstable, nullptr, {});
   }
-  async::Task<void> commit_beside(std::optional<Status>& out) { out = co_await data->commit(nullptr); }
+  async::Task<void> commit_in_background(std::optional<Status>& out) { out = co_await data->commit(nullptr); }
 
   Ground& ground;
   std::shared_ptr<UnstableData> data = std::make_shared<UnstableData>(ground.loop, ground.server);
@@ -159,7 +159,7 @@ TEST_CASE("unstable data: what changes the file otherwise takes turns with what 
     m.record->replaced(0, ~std::uint64_t{0});
     co_return true;
   };
-  const auto cut_beside = [&cut]() -> async::Task<void> {
+  const auto cut_in_background = [&cut]() -> async::Task<void> {
     const bool done = co_await cut();
     CHECK(done);
   };
@@ -167,15 +167,15 @@ TEST_CASE("unstable data: what changes the file otherwise takes turns with what 
   CHECK(m.write(0, "of the time before"));
   m.server.restart();
   SUBCASE("it waits for that") {
-    m.start(m.commit_beside(committed));
+    m.start(m.commit_in_background(committed));
     m.pass(2500us);
     REQUIRE(m.server.writes == 2);
     CHECK(m.run(cut()));
   }
   SUBCASE("that waits for it") {
-    m.start(m.commit_beside(committed));
+    m.start(m.commit_in_background(committed));
     m.pass(500us);
-    m.start(cut_beside());
+    m.start(cut_in_background());
     m.pass(20ms);
     CHECK(m.server.writes == 1);
   }
@@ -291,7 +291,7 @@ TEST_CASE("unstable data: a restart puts in doubt what is not stable, until a CO
   CHECK(m.data->may_be_lost());
   m.server.commit_takes = 100ms;
   std::optional<Status> committed;
-  m.start(m.commit_beside(committed));
+  m.start(m.commit_in_background(committed));
   m.pass(150ms);  // what was lost is written again, and the COMMIT behind that is under way
   REQUIRE(m.server.commits == 2);
   REQUIRE(m.write(8, "behind"));
@@ -355,7 +355,7 @@ TEST_CASE("S25 unstable data: where the verifier differs every time, the third r
   REQUIRE(m.write(0, "aaaa"));
   REQUIRE(m.write(8, "bbbb"));
   std::optional<Status> committed;
-  m.start(m.commit_beside(committed));
+  m.start(m.commit_in_background(committed));
   m.pass(5s);
   REQUIRE(committed);
   CHECK(*committed);
@@ -389,7 +389,7 @@ TEST_CASE("S25 unstable data: a commit ends at its deadline, whatever the server
   SUBCASE("verifiers that differ, and FILE_SYNC that is not heeded") {
     m.server.restless = m.server.never_stable = true;
     REQUIRE(m.write(0, "text"));
-    m.start(m.commit_beside(committed));
+    m.start(m.commit_in_background(committed));
     ends_late();
     m.server.restless = false;
     CHECK(m.commit());
@@ -403,7 +403,7 @@ TEST_CASE("S25 unstable data: a commit ends at its deadline, whatever the server
     }
     m.server.restart();
     m.server.write_takes = 1s;
-    m.start(m.commit_beside(committed));
+    m.start(m.commit_in_background(committed));
     ends_late();
     // The pieces that reached the server need not be written once more.
     m.server.write_takes = 1ms;
@@ -417,7 +417,7 @@ TEST_CASE("S25 unstable data: a commit ends at its deadline, whatever the server
     REQUIRE(m.write(0, "text"));
     m.all->bytes += 65 * kMiB;
     Result<std::size_t> late = std::size_t{0};
-    m.start(m.write_beside("more", 4, late));
+    m.start(m.write_in_background("more", 4, late));
     m.pass(12s);
     CHECK_FALSE(late);
   }
@@ -432,11 +432,11 @@ TEST_CASE("unstable data: a newer write is not written over by an older one") {
   SUBCASE("that comes while the older one is written again") {
     m.server.before_commits.emplace_back([] {});
     std::optional<Status> committed;
-    m.start(m.commit_beside(committed));
+    m.start(m.commit_in_background(committed));
     m.pass(2500us);  // the first piece is under way
     CHECK(m.server.writes == 3);
     Result<std::size_t> late = std::size_t{0};
-    m.start(m.write_beside("NEW", 3, late));
+    m.start(m.write_in_background("NEW", 3, late));
     CHECK(m.server.writes == 3);  // it stands aside
     m.pass(1s);
     REQUIRE(committed);
@@ -454,10 +454,10 @@ TEST_CASE("unstable data: a COMMIT's promise is of what was written before it") 
   m.server.commit_takes = 100ms;
   REQUIRE(m.write(0, "before"));
   std::optional<Status> first, second;
-  m.start(m.commit_beside(first));
+  m.start(m.commit_in_background(first));
   m.pass(10ms);
   REQUIRE(m.write(6, "behind"));
-  m.start(m.commit_beside(second));  // waits for the first, and makes another
+  m.start(m.commit_in_background(second));  // waits for the first, and makes another
   m.pass(95ms);
   REQUIRE(first);
   CHECK(*first);
@@ -513,11 +513,11 @@ TEST_CASE("unstable data: what is written again for one opener keeps no other's 
   REQUIRE(m.write(0, "oldoldold"));
   m.server.restart();
   std::optional<Status> committed;
-  m.start(m.commit_beside(committed));
+  m.start(m.commit_in_background(committed));
   m.pass(2500us);  // the old data is under way again
   CHECK(m.server.writes == 2);
   Result<std::size_t> late = std::size_t{0};
-  m.start(other.write_beside("NEW", 3, late));
+  m.start(other.write_in_background("NEW", 3, late));
   CHECK(m.server.writes == 2);  // it stands aside, whoever writes it
   m.pass(1s);
   REQUIRE(committed);
@@ -557,12 +557,12 @@ TEST_CASE("unstable data: two openers' data is written again at the same time, a
   REQUIRE(m.write(8, "cccc"));
   m.server.restart();
   std::optional<Status> first, second;
-  m.start(m.commit_beside(first));
-  m.start(other.commit_beside(second));
+  m.start(m.commit_in_background(first));
+  m.start(other.commit_in_background(second));
   m.pass(2500us);
   CHECK(m.server.writes == 5);  // a piece of each
   Result<std::size_t> late = std::size_t{0};
-  m.start(m.write_beside("NEW!", 4, late));
+  m.start(m.write_in_background("NEW!", 4, late));
   m.pass(2ms);  // the other's is through, the first one's second piece is not
   CHECK(m.server.writes == 6);
   m.pass(1s);
@@ -755,7 +755,7 @@ TEST_CASE("unstable data: whatever is written, committed and lost, the disk has 
         REQUIRE(count);
         model.replace(offset, text.size(), text);
       }
-      if (kind == 6) m.start(m.commit_beside(commits.emplace_back()));
+      if (kind == 6) m.start(m.commit_in_background(commits.emplace_back()));
       if (kind == 7) m.pass(std::chrono::microseconds(below(4000)));
       if (kind == 8) m.server.restart();
       if (kind == 9) CHECK(m.commit());

@@ -466,7 +466,7 @@ TEST_CASE("callback: what was not to be cached gives NFS4ERR_RETRY_UNCACHED_REP 
   CHECK(second<cb_op::CB_RECALL>(f.answer(recall_call(1))) == NFS4ERR_RETRY_UNCACHED_REP);
   CHECK(f.handler.log == "recall(1)");
   CHECK(second<cb_op::CB_RECALL>(f.answer(recall_call(2))) == NFS4_OK);
-  // CB_SEQUENCE's own result can be had again.
+  // CB_SEQUENCE's own result can be recovered.
   CHECK(f.sequence_status(call().sequence(3)) == NFS4_OK);
   CHECK(f.sequence_status(call().sequence(3)) == NFS4_OK);
 }

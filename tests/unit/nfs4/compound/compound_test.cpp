@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "support/scripted_calls.h"
+#include "support/scripted_call_layer.h"
 
 namespace nfsrdma {
 namespace {
@@ -15,8 +15,8 @@ using namespace testing;
 using namespace nfs4;
 
 struct AnsweredCompound {
-  ScriptedCalls calls;
-  const ScriptedCalls::Last last{calls};
+  ScriptedCallLayer calls;
+  const ScriptedCallLayer::Last last{calls};
   CompoundReply reply(const Script& script) {
     auto task = calls.call(calls.begin("LOOKUP"));
     calls.start(task);

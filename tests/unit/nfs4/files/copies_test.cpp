@@ -4,11 +4,11 @@
 
 #include <cerrno>
 
-#include "engine/writers.h"
-#include "nfs4/state/copies_beside.h"
+#include "engine/write_back_owner.h"
+#include "nfs4/state/background_copies.h"
 #include "support/mounted.h"
 #include "support/nfs_responder.h"
-#include "support/scripted_calls.h"
+#include "support/scripted_call_layer.h"
 #include "support/virtual_world.h"
 
 namespace nfsrdma {
@@ -35,7 +35,7 @@ struct Copying : Scene {
     if (delegated != 0) {
       server.set_delegations(true);
       server.set_write_delegations(false);
-      c.session.delegations().writers(&keeper);
+      c.session.delegations().write_back_owner(&keeper);
       c.files.keep_delegated(delegated);
     }
     const auto open = [&](const char* name, std::uint32_t access) {
@@ -54,7 +54,7 @@ struct Copying : Scene {
   }
   void beside(std::chrono::milliseconds takes, bool tells = true, bool knows = true) {
     on_state([&](ServerState& state) {
-      state.habits.copies = Copies::beside;
+      state.habits.copies = Copies::in_background;
       state.habits.copy_takes = takes;
       state.habits.tells_of_copies = tells;
       state.habits.knows_of_copies = knows;
@@ -71,7 +71,7 @@ struct Copying : Scene {
     return out;
   }
   /// With it the client wants delegations for writing.
-  struct KeepsNothing final : engine::Writers {
+  struct KeepsNothing final : engine::WriteBackOwner {
     void write_out(const engine::FileHandle& /*file*/, std::shared_ptr<void> /*until*/) override {}
     std::optional<std::uint64_t> written_size(const engine::FileHandle& /*file*/) const override {
       return std::nullopt;
@@ -243,7 +243,7 @@ TEST_CASE(
   c.files.keep_delegated(0);
   CHECK(ok(c.run(c.files.close(std::move(m.from)))));
   CHECK(ok(c.run(c.files.close(std::move(m.to)))));
-  c.session.delegations().writers(nullptr);
+  c.session.delegations().write_back_owner(nullptr);
   CHECK(c.turn_until([&] { return m.server.delegations() == 0; }));
 }
 
@@ -424,13 +424,13 @@ TEST_CASE("F21 CB_OFFLOAD over another connection, and with the session made ane
 TEST_CASE("F21 CB_OFFLOAD of what nobody waits for is refused") {
   sim::Simulation world(1);
   auto& loop = world.add_host("client").loop();
-  CopiesBeside all;
+  BackgroundCopies all;
   stateid4 one, other;
   one.other[0] = std::byte{1};
   other.other[0] = std::byte{2};
   CHECK(all.ended({one, NFS4_OK, {}}) == NFS4ERR_BAD_STATEID);
   {
-    CopiesBeside::One copy(all, loop);
+    BackgroundCopies::One copy(all, loop);
     CHECK(all.ended({one, NFS4_OK, {}}) == NFS4_OK);  // it may be the one that is asked for
     copy.is(other);
     CHECK_FALSE(copy.outcome());
@@ -445,16 +445,16 @@ TEST_CASE("F21 CB_OFFLOAD of what nobody waits for is refused") {
 TEST_CASE("copies beside: an early end is kept for who may have asked for it, and not for those behind him") {
   VirtualWorld world;
   async::Loop loop(world);
-  CopiesBeside copies;
+  BackgroundCopies copies;
   const auto ended = [&copies](unsigned number) {
-    CopiesBeside::Outcome outcome;
+    BackgroundCopies::Outcome outcome;
     outcome.stateid = stateid_of(number);
     outcome.written.wr_count = number;
     return copies.ended(outcome);
   };
   CHECK(ended(1) == NFS4ERR_BAD_STATEID);
   {
-    CopiesBeside::One first(copies, loop);
+    BackgroundCopies::One first(copies, loop);
     CHECK(ended(1) == NFS4_OK);
     CHECK(ended(2) == NFS4_OK);
     CHECK_FALSE(first.outcome());
@@ -471,11 +471,11 @@ TEST_CASE("copies beside: an early end is kept for who may have asked for it, an
     REQUIRE(first.outcome());
     CHECK(first.outcome()->written.wr_count == 5);
   }
-  CopiesBeside::One second(copies, loop);
+  BackgroundCopies::One second(copies, loop);
   second.is(stateid_of(1));
   CHECK_FALSE(second.outcome());
   // A server that makes them up does not fill the memory.
-  CopiesBeside::One third(copies, loop);
+  BackgroundCopies::One third(copies, loop);
   for (unsigned i = 10; i < 74; ++i) CHECK(ended(i) == NFS4_OK);
   CHECK(ended(74) == NFS4ERR_BAD_STATEID);
 }

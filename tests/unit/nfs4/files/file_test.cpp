@@ -202,7 +202,7 @@ TEST_CASE("file: a server that gives nothing at all does not hang a read or writ
   CHECK(*file->read(room(data), 4) == 0);  // the end of the file
 }
 
-TEST_CASE("file: a stateid that the server lost is had again, for every operation") {
+TEST_CASE("file: a stateid that the server lost is recovered, for every operation") {
   Mounted m;
   m.server.add_file("/a", "text");
   (void)m.connect();

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/quick_read.h"
+#include "engine/fast_read.h"
 #include "support/engine_fixture.h"
 #include "support/nfs_fixture.h"
 #include "support/nfs_responder.h"
@@ -72,10 +72,10 @@ struct WorldOfFailover : WorldOf4 {
 
 /// Reads from the file's begin as a mount does: without a coroutine, as far as that goes.
 template <class AnyFile>
-async::Task<Result<std::size_t>> reading_quickly(AnyFile& file, std::span<std::byte> into) {
-  auto quick = co_await engine::QuickWait(file, into, 0);
-  if (!quick.rest) co_return quick.count;
-  co_return co_await std::move(*quick.rest);
+async::Task<Result<std::size_t>> reading_by_fast_path(AnyFile& file, std::span<std::byte> into) {
+  auto fast = co_await engine::FastReadWait(file, into, 0);
+  if (!fast.rest) co_return fast.count;
+  co_return co_await std::move(*fast.rest);
 }
 
 /// Two callers' opens of the file.
@@ -106,9 +106,9 @@ struct TwoCallers : World {
     if (!ok(count)) return "";
     return text.substr(0, *count);
   }
-  std::string read_quickly(const engine::ServerFileRef& file) {
+  std::string read_by_fast_path(const engine::ServerFileRef& file) {
     std::string text(100, '?');
-    const auto count = this->run(reading_quickly(*file, room(text)));
+    const auto count = this->run(reading_by_fast_path(*file, room(text)));
     if (!ok(count)) return "";
     return text.substr(0, *count);
   }
@@ -210,8 +210,8 @@ TEST_CASE_TEMPLATE("S25 what is read behind a restart is what was written, whoev
   SUBCASE("another user") {
     CHECK(m.read(m.others) == "old new old");
   }
-  SUBCASE("another user, by the quick way") {
-    CHECK(m.read_quickly(m.others) == "old new old");
+  SUBCASE("another user, by the fast path") {
+    CHECK(m.read_by_fast_path(m.others) == "old new old");
   }
   SUBCASE("while the writer makes it safe") {
     m.server.hold(OP_WRITE, false);
@@ -232,7 +232,7 @@ TEST_CASE_TEMPLATE("S25 what is read behind a restart is what was written, whoev
   }
   // And the doubt is over.
   m.server.clear_calls();
-  CHECK(m.read_quickly(m.others) == "old new old");
+  CHECK(m.read_by_fast_path(m.others) == "old new old");
   CHECK(m.server.count(OP_COMMIT) == 0);
   m.sync();
   CHECK(m.server.stable_content("/f") == "old new old");
@@ -249,13 +249,13 @@ TEST_CASE("S25 what is read by READ_PLUS behind a restart is what was written, w
   m.close_all();
 }
 
-TEST_CASE_TEMPLATE("S25 a quick READ that is answered over another connection is not believed", World,
+TEST_CASE_TEMPLATE("S25 a fast READ that is answered over another connection is not believed", World,
                    WorldOf4, WorldOfFailover) {
   TwoCallers<World> m;
   m.write("new", 4);
   m.server.hold(OP_READ, false);
   std::string text(11, '?');
-  auto reading = reading_quickly(*m.others, room(text));
+  auto reading = reading_by_fast_path(*m.others, room(text));
   m.client->start(reading);
   REQUIRE(m.soon([&] { return m.server.held() == 1; }));
   m.lose();
@@ -351,7 +351,7 @@ TEST_CASE("S25 v4: a verifier that differs in the answer to a WRITE puts earlier
     CHECK(ok(m.run(m.others->write(bytes("NEW"), {}, 0, Stability::unstable, nullptr))));
     CHECK(ok(m.run(m.others->commit(nullptr))));
   }
-  CHECK(m.read_quickly(m.others) == "NEW new oldAAAA");
+  CHECK(m.read_by_fast_path(m.others) == "NEW new oldAAAA");
   CHECK(m.size(m.others) == 15);
   m.sync();
   CHECK(ok(m.run(m.others->commit(nullptr))));
@@ -527,7 +527,7 @@ TEST_CASE("S14 what was written here is what is read, though a restart has cost 
     m.server.restart(2s);
     if (is_known) CHECK(ok(c.run(c.engine.attributes(nullptr, c.root))));
     std::string text(11, '?');
-    const auto count = c.run(reading_quickly(*file.file(), room(text)));
+    const auto count = c.run(reading_by_fast_path(*file.file(), room(text)));
     REQUIRE(ok(count));
     CHECK(*count == 11);
     CHECK(text == "old new old");

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/quick_read.h"
+#include "engine/fast_read.h"
 #include "nfs4/state/range_stateid.h"
 #include "support/engine_fixture.h"
 #include "support/nfs_responder.h"
-#include "support/scripted_calls.h"
+#include "support/scripted_call_layer.h"
 #include "support/virtual_world.h"
 
 namespace nfsrdma {
@@ -152,7 +152,7 @@ TEST_CASE(
 
 TEST_CASE("S27 READ and WRITE carry the stateid of a delegation that is for them before that of a lock") {
   /// It is as if somebody kept data, so that delegations for writing are wanted.
-  struct Keeper final : engine::Writers {
+  struct Keeper final : engine::WriteBackOwner {
     void write_out(const engine::FileHandle& /*file*/, std::shared_ptr<void> /*until*/) override {}
     std::optional<std::uint64_t> written_size(const engine::FileHandle& /*file*/) const override {
       return std::nullopt;
@@ -165,7 +165,7 @@ TEST_CASE("S27 READ and WRITE carry the stateid of a delegation that is for them
     m.server.set_delegations(true);
     if (writes) m.server.set_write_delegations(false);
     EngineClient& c = m.client.emplace(m.server, "engine");
-    if (writes) c.session.delegations().writers(&keeper);
+    if (writes) c.session.delegations().write_back_owner(&keeper);
     const std::uint32_t access = writes ? OPEN4_SHARE_ACCESS_BOTH : OPEN4_SHARE_ACCESS_READ;
     auto made = c.run(c.open(user(kUser), c.root, "f", access));
     REQUIRE(ok(made));
@@ -183,7 +183,7 @@ TEST_CASE("S27 READ and WRITE carry the stateid of a delegation that is for them
     if (writes) CHECK(LockStateids::write(c, m.file) == 0);
     CHECK(m.stateids() == (writes ? "ll" : "l"));
     CHECK(m.release(kOwner) == 0);
-    c.session.delegations().writers(nullptr);
+    c.session.delegations().write_back_owner(nullptr);
   }
 }
 
@@ -312,9 +312,9 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "S27 a READ that left by the quick way under a delegation that is returned meanwhile costs no lock") {
-  struct Asked final : engine::QuickRead {
-    explicit Asked(std::string& into) : QuickRead(room(into), 0) {}
+    "S27 a READ that left by the fast path under a delegation that is returned meanwhile costs no lock") {
+  struct Asked final : engine::FastRead {
+    explicit Asked(std::string& into) : FastRead(room(into), 0) {}
     ~Asked() override { drop(); }
     Asked(const Asked&) = delete;
     Asked& operator=(const Asked&) = delete;

@@ -352,7 +352,7 @@ TEST_CASE("locks: several owners wait, each gets its turn") {
 
 // ---- trouble ----
 
-TEST_CASE("locks: a lost Reply is had again; the session and the connection go in the middle") {
+TEST_CASE("locks: a lost Reply is recovered; the session and the connection go in the middle") {
   Locking m;
   EngineClient& c = m.begin();
   m.server.drop_after(OP_LOCK);

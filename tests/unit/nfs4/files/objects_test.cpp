@@ -1,13 +1,12 @@
 // Operations on handles against the test server: what they do, what comes along in the same COMPOUND, on
 // whose behalf they are made, and what happens where something fails in the middle.
-#include "nfs4/files/objects.h"
-
 #include <unistd.h>
 
 #include <cerrno>
 #include <set>
 #include <string>
 
+#include "nfs4/files/object_operations.h"
 #include "support/engine_fixture.h"
 #include "support/nfs_responder.h"
 
@@ -197,7 +196,7 @@ TEST_CASE("objects: what was made is there, even if the operations behind it fai
   CHECK_FALSE(made->directory);
 }
 
-TEST_CASE("objects: a lost Reply is had again, and nothing is done twice") {
+TEST_CASE("objects: a lost Reply is recovered, and nothing is done twice") {
   Scene m;
   EngineClient& c = m.connect();
   m.server.drop_after(OP_CREATE);

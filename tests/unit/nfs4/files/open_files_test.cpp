@@ -19,7 +19,7 @@ constexpr auto kRead = OPEN4_SHARE_ACCESS_READ;
 constexpr auto kWrite = OPEN4_SHARE_ACCESS_WRITE;
 constexpr auto kBoth = OPEN4_SHARE_ACCESS_BOTH;
 
-struct KeepsNothing final : engine::Writers {
+struct KeepsNothing final : engine::WriteBackOwner {
   void write_out(const engine::FileHandle& /*file*/, std::shared_ptr<void> /*until*/) override {}
   std::optional<std::uint64_t> written_size(const engine::FileHandle& /*file*/) const override {
     return std::nullopt;
@@ -28,7 +28,7 @@ struct KeepsNothing final : engine::Writers {
 
 struct Opening : Scene {
   ~Opening() {
-    if (client) client->session.delegations().writers(nullptr);
+    if (client) client->session.delegations().write_back_owner(nullptr);
   }
   Opening() { server.add_file("/f", "text"); }
   OpenResult open(const Caller& caller, std::uint32_t access, const std::string& name = "f") {
@@ -53,7 +53,7 @@ struct Opening : Scene {
   void want_writing(bool only_for_both) {
     server.set_delegations(true);
     server.set_write_delegations(only_for_both);
-    client->session.delegations().writers(&keeper);
+    client->session.delegations().write_back_owner(&keeper);
   }
   /// The server's clock when it made the file, or later.
   std::int64_t server_time(const std::string& path) {

@@ -4,7 +4,7 @@
 
 #include "nfs4/state/client_state.h"
 #include "support/callback_call.h"
-#include "support/scripted_calls.h"
+#include "support/scripted_call_layer.h"
 
 namespace nfsrdma {
 namespace {
@@ -16,7 +16,7 @@ using test::CallbackCall;
 constexpr sessionid4 kCalledSession{std::byte{7}};
 
 struct CalledBack {
-  ScriptedCalls calls;
+  ScriptedCallLayer calls;
   rpc::Channel channel{calls.loop(), {}, {}};  // never connected: answers go nowhere
   engine::Modifications modifications;
   engine::ServerCounters counters;
@@ -24,10 +24,10 @@ struct CalledBack {
   Lease lease{calls};
   ClientState state{calls, lease, modifications, counters, false, [](bool) {}};
   LockWaits lock_waits;
-  CopiesBeside copies;
+  BackgroundCopies copies;
   Backchannel backchannel{state.delegations, lock_waits, copies, slots, lease};
   sequenceid4 sequence = 0;
-  const ScriptedCalls::Last last{calls};
+  const ScriptedCallLayer::Last last{calls};
 
   CalledBack() {
     slots.reset(8);
@@ -89,7 +89,7 @@ TEST_CASE("backchannel: CB_NOTIFY_LOCK wakes who waits for the lock") {
 
 TEST_CASE("backchannel: CB_OFFLOAD tells how a copy ended, and how much of it was made") {
   CalledBack m;
-  CopiesBeside::One made(m.copies, m.calls.loop()), failed(m.copies, m.calls.loop());
+  BackgroundCopies::One made(m.copies, m.calls.loop()), failed(m.copies, m.calls.loop());
   made.is(stateid_of(1));
   failed.is(stateid_of(2));
   CB_OFFLOAD4args args;

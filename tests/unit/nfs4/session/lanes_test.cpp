@@ -7,7 +7,7 @@
 
 #include "nfs4/compound/callback.h"
 #include "support/engine_fixture.h"
-#include "support/scripted_calls.h"
+#include "support/scripted_call_layer.h"
 #include "wire/nfs4/status.h"
 
 namespace nfsrdma {
@@ -16,19 +16,19 @@ namespace {
 using namespace testing;
 using namespace nfs4;
 using namespace std::chrono_literals;
-using Way = ScriptedCalls::Way;
+using Way = ScriptedCallLayer::Way;
 
 struct Laned {
   sim::Simulation world{1};
   sim::Network network{world};
   sim::Host& server_host = world.add_host("server");
   NfsServer server{network, server_host};
-  ScriptedCalls calls{world.add_host("client")};
+  ScriptedCallLayer calls{world.add_host("client")};
   std::deque<rpc::Channel> channels;
   rpc::Channel& first = channel();
   rpc::Channel& second;
   Lanes lanes;
-  const ScriptedCalls::Last last{calls};
+  const ScriptedCallLayer::Last last{calls};
 
   /// `elsewhere`: the second leads to another address.
   explicit Laned(std::uint32_t callback_slots = 4, bool elsewhere = false)
@@ -439,7 +439,7 @@ TEST_CASE("lanes: connections that come back are bound again") {
 
 TEST_CASE("lanes: before the session is open nothing is bound by itself") {
   Laned m;
-  m.calls.phase_now = Calls::Phase::beginning;
+  m.calls.phase_now = CallLayer::Phase::beginning;
   m.connect_first();
   m.lanes.hold(true);
   m.cut();
@@ -465,7 +465,7 @@ TEST_CASE("lanes: a single connection is kept up where there is something to be 
     m.lanes.hold(recallable);
     m.cut();
     CHECK(m.first.up() == recallable);
-    m.calls.phase_now = Calls::Phase::ending;
+    m.calls.phase_now = CallLayer::Phase::ending;
     m.lanes.hold(recallable);
     m.cut();
     CHECK_FALSE(m.first.up());

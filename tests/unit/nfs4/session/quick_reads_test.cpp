@@ -1,5 +1,5 @@
 // READs without a coroutine: what they bring, and what becomes of them where something is unusual, so that the session's
-// call loop adopts them (nfs4/session/quick_reads.h; RFC 8881 2.10.6, conformance rows S1 to S3, S8, S13,
+// call loop adopts them (nfs4/session/fast_reads.h; RFC 8881 2.10.6, conformance rows S1 to S3, S8, S13,
 // T28, U14).
 #include <cerrno>
 #include <deque>
@@ -13,7 +13,7 @@ using namespace testing;
 using namespace nfs4;
 
 /// One READ, as its owner has it.
-class Asked final : public engine::QuickRead {
+class Asked final : public engine::FastRead {
  public:
   explicit Asked(std::size_t size, std::uint64_t from = 0) : buffer(size, '?') {
     data = room(buffer);
@@ -76,7 +76,7 @@ struct Quick : Scene {
 
 }  // namespace
 
-TEST_CASE("quick reads: bytes, the end of the file, and many at once") {
+TEST_CASE("fast reads: bytes, the end of the file, and many at once") {
   Quick m;
   EngineClient& c = m.begin();
   Asked whole(10), beyond(10, 4), behind(10, 100);
@@ -105,7 +105,7 @@ TEST_CASE("quick reads: bytes, the end of the file, and many at once") {
   CHECK(c.session.counters().calls.size() != 0);
 }
 
-TEST_CASE("quick reads: large ones are placed by the server, and what is more than a READ takes is refused") {
+TEST_CASE("fast reads: large ones are placed by the server, and what is more than a READ takes is refused") {
   Quick m;
   EngineClient& c = m.begin(pattern(300000));
   Asked large(200000, 1000);
@@ -119,7 +119,7 @@ TEST_CASE("quick reads: large ones are placed by the server, and what is more th
   CHECK_FALSE(m.start(too_much));
 }
 
-TEST_CASE("quick reads: without a free slot there is none, and who waits for one is not overtaken") {
+TEST_CASE("fast reads: without a free slot there is none, and who waits for one is not overtaken") {
   Quick m;
   m.server.set_slots(2);
   EngineClient& c = m.begin();
@@ -137,7 +137,7 @@ TEST_CASE("quick reads: without a free slot there is none, and who waits for one
   CHECK(c.session.holdings().slots_retired == 0);
 }
 
-TEST_CASE("S1 quick reads: SEQUENCE says DELAY: the same request again, in its slot") {
+TEST_CASE("S1 fast reads: SEQUENCE says DELAY: the same request again, in its slot") {
   Quick m;
   EngineClient& c = m.begin();
   m.server.answer(OP_SEQUENCE, NFS4ERR_DELAY);
@@ -156,7 +156,7 @@ TEST_CASE("S1 quick reads: SEQUENCE says DELAY: the same request again, in its s
   CHECK(c.session.holdings().slots_retired == 0);
 }
 
-TEST_CASE("S3 quick reads: each refusal of SEQUENCE has the reaction that it has in the call loop") {
+TEST_CASE("S3 fast reads: each refusal of SEQUENCE has the reaction that it has in the call loop") {
   for (const nfsstat4 status : {NFS4ERR_SEQ_MISORDERED, NFS4ERR_SEQ_FALSE_RETRY, NFS4ERR_BAD_HIGH_SLOT,
                                 NFS4ERR_BADSESSION, NFS4ERR_DEADSESSION, NFS4ERR_CONN_NOT_BOUND_TO_SESSION}) {
     CAPTURE(status);
@@ -170,7 +170,7 @@ TEST_CASE("S3 quick reads: each refusal of SEQUENCE has the reaction that it has
   }
 }
 
-TEST_CASE("quick reads: READ says DELAY, GRACE, or that the stateid is gone") {
+TEST_CASE("fast reads: READ says DELAY, GRACE, or that the stateid is gone") {
   for (const nfsstat4 status : {NFS4ERR_DELAY, NFS4ERR_GRACE, NFS4ERR_BAD_STATEID, NFS4ERR_OLD_STATEID}) {
     CAPTURE(status);
     Quick m;
@@ -189,7 +189,7 @@ TEST_CASE("quick reads: READ says DELAY, GRACE, or that the stateid is gone") {
   CHECK(errno_of(m.end_of(one)) == EIO);
 }
 
-TEST_CASE("quick reads: fewer bytes than asked for, and no end of the file: the rest is asked for") {
+TEST_CASE("fast reads: fewer bytes than asked for, and no end of the file: the rest is asked for") {
   Quick m;
   m.begin();
   m.server.set_short_reads(3);
@@ -200,7 +200,7 @@ TEST_CASE("quick reads: fewer bytes than asked for, and no end of the file: the 
   CHECK(m.server.count(OP_READ) == 4);
 }
 
-TEST_CASE("S1 quick reads: a connection that ends under one") {
+TEST_CASE("S1 fast reads: a connection that ends under one") {
   for (const bool executed : {false, true}) {
     CAPTURE(executed);
     Quick m;
@@ -217,7 +217,7 @@ TEST_CASE("S1 quick reads: a connection that ends under one") {
   }
 }
 
-TEST_CASE("S10 quick reads: sessions that are lost, stateids that are lost, a restart") {
+TEST_CASE("S10 fast reads: sessions that are lost, stateids that are lost, a restart") {
   for (int fault = 0; fault < 3; ++fault) {
     CAPTURE(fault);
     Quick m;
@@ -244,7 +244,7 @@ TEST_CASE("S10 quick reads: sessions that are lost, stateids that are lost, a re
   }
 }
 
-TEST_CASE("S2 U14 quick reads: an answer that is none retires the slot, and the caller hears of it") {
+TEST_CASE("S2 U14 fast reads: an answer that is none retires the slot, and the caller hears of it") {
   for (const bool garbage : {false, true}) {
     CAPTURE(garbage);
     Quick m;
@@ -261,7 +261,7 @@ TEST_CASE("S2 U14 quick reads: an answer that is none retires the slot, and the 
   }
 }
 
-TEST_CASE("S2 quick reads: one that nobody answers ends at its deadline, and its slot is nobody's") {
+TEST_CASE("S2 fast reads: one that nobody answers ends at its deadline, and its slot is nobody's") {
   Quick m;
   EngineClient& c = m.begin();
   m.server.hold(OP_READ);
@@ -276,7 +276,7 @@ TEST_CASE("S2 quick reads: one that nobody answers ends at its deadline, and its
 }
 
 TEST_CASE(
-    "T28 S2 quick reads: one that is dropped: its memory is out of reach at once, its slot is nobody's") {
+    "T28 S2 fast reads: one that is dropped: its memory is out of reach at once, its slot is nobody's") {
   Quick m;
   EngineClient& c = m.begin(pattern(100000));
   m.server.hold(OP_READ);
@@ -298,7 +298,7 @@ TEST_CASE(
   CHECK(*m.end_of(next) == 10);
 }
 
-TEST_CASE("quick reads: one that has gone on is dropped with its task") {
+TEST_CASE("fast reads: one that has gone on is dropped with its task") {
   Quick m;
   EngineClient& c = m.begin();
   m.server.answer(OP_SEQUENCE, NFS4ERR_DELAY);
@@ -311,7 +311,7 @@ TEST_CASE("quick reads: one that has gone on is dropped with its task") {
   CHECK(c.session.holdings().slots_retired == 1);
 }
 
-TEST_CASE("quick reads: CLOSE waits for them") {
+TEST_CASE("fast reads: CLOSE waits for them") {
   Quick m;
   EngineClient& c = m.begin();
   m.server.hold(OP_READ);
@@ -331,7 +331,7 @@ TEST_CASE("quick reads: CLOSE waits for them") {
   CHECK_FALSE(keep->start(one));  // it is closed
 }
 
-TEST_CASE("S9 quick reads: what SEQUENCE says beside counts for them, too") {
+TEST_CASE("S9 fast reads: what SEQUENCE says beside counts for them, too") {
   Quick m;
   EngineClient& c = m.begin();
   m.server.set_sequence_flags(SEQ4_STATUS_RESTART_RECLAIM_NEEDED, 1);
@@ -352,7 +352,7 @@ TEST_CASE("S9 quick reads: what SEQUENCE says beside counts for them, too") {
   CHECK(*m.end_of(first) == 4);
 }
 
-TEST_CASE("quick reads: not while the session is had again, and not by a version without sessions") {
+TEST_CASE("fast reads: not while the session is recovered, and not by a version without sessions") {
   Quick m;
   EngineClient& c = m.begin();
   m.server.forget_sessions();
@@ -372,15 +372,15 @@ TEST_CASE("quick reads: not while the session is had again, and not by a version
   CHECK(*m.end_of(late) == 10);
 }
 
-TEST_CASE("quick reads: awaited, they read by the ordinary way where there is no other") {
+TEST_CASE("fast reads: awaited, they read by the ordinary way where there is no other") {
   Quick m;
   m.server.set_slots(1);
   EngineClient& c = m.begin();
   std::string buffer(4, '?');
   const auto read = [&](std::uint64_t from) -> async::Task<Result<std::size_t>> {
-    auto quick = co_await engine::QuickWait(*m.file.file(), room(buffer), from);
-    if (!quick.rest) co_return quick.count;
-    co_return co_await std::move(*quick.rest);
+    auto fast = co_await engine::FastReadWait(*m.file.file(), room(buffer), from);
+    if (!fast.rest) co_return fast.count;
+    co_return co_await std::move(*fast.rest);
   };
   CHECK(*c.run(read(2)) == 4);
   CHECK(buffer == "2345");

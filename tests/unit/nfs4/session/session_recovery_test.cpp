@@ -1,10 +1,11 @@
 // How a session is had, comes back and is given up, with a scripted server (RFC 8881 2.4, 2.10, 18.35 to 18.37,
 // 18.50, 18.51). What it comes to in a whole client: session_test.cpp, exactly_once_test.cpp.
+#include "nfs4/session/session_recovery.h"
+
 #include <string_view>
 #include <utility>
 
-#include "nfs4/session/session_recovery.h"
-#include "support/scripted_calls.h"
+#include "support/scripted_call_layer.h"
 #include "wire/nfs4/attributes.h"
 
 namespace nfsrdma {
@@ -13,7 +14,7 @@ namespace {
 using namespace testing;
 using namespace nfs4;
 using namespace std::chrono_literals;
-using Way = ScriptedCalls::Way;
+using Way = ScriptedCallLayer::Way;
 
 struct NobodyCalled final : CallbackHandler {
   nfsstat4 recall(const Recall& /*recall*/) override { return NFS4_OK; }
@@ -42,7 +43,7 @@ SessionOptions recovery_options(std::shared_ptr<security::Flavor> flavor) {
 }
 
 struct Beginning {
-  ScriptedCalls calls;
+  ScriptedCallLayer calls;
   rpc::Channel channel{calls.loop(), {}, {}};  // never connected: what is sent goes to the script
   SessionOptions options;
   engine::Modifications modifications;
@@ -56,7 +57,7 @@ struct Beginning {
   nfs4::ClientState state{calls, lease, modifications, counters, false, [](bool) {}};
   SessionRecovery recovery{{calls, handshake, state, slots, lease, counters, 20s}};
 
-  const ScriptedCalls::Last last{calls};
+  const ScriptedCallLayer::Last last{calls};
   explicit Beginning(std::shared_ptr<security::Flavor> flavor = nullptr)
       : options(recovery_options(std::move(flavor))) {
     calls.facts_of_part = &handshake.facts();
@@ -97,7 +98,7 @@ struct Beginning {
     calls.answer(Script().ok<op::PUTROOTFH>().ok<op::GETATTR>(ok));
   }
   void begin() {
-    calls.phase_now = Calls::Phase::beginning;
+    calls.phase_now = CallLayer::Phase::beginning;
     auto done = handshake.begin(deadline());
     calls.start(done);
     exchanged(7);
@@ -106,7 +107,7 @@ struct Beginning {
     limits();
     REQUIRE(done.done());
     CHECK(done.await_resume());
-    calls.phase_now = Calls::Phase::open;
+    calls.phase_now = CallLayer::Phase::open;
     calls.forget();
     lease.renewed(lease.now());
   }
@@ -470,7 +471,7 @@ TEST_CASE("recovery: a client id that the server still knows needs but another s
 }
 
 TEST_CASE("recovery: none before the session is open, and none while it ends") {
-  for (const auto phase : {Calls::Phase::beginning, Calls::Phase::ending}) {
+  for (const auto phase : {CallLayer::Phase::beginning, CallLayer::Phase::ending}) {
     Beginning m;
     m.calls.phase_now = phase;
     m.recovery.start("gone", false);

@@ -300,7 +300,7 @@ TEST_CASE("session: a restart leads to EXCHANGE_ID, reclaim of what is open, REC
   CHECK(ok(client.disconnect()));
 }
 
-TEST_CASE("session: without a grace period files are had again by their handles") {
+TEST_CASE("session: without a grace period files are recovered by their handles") {
   Mounted m;
   m.server.add_file("/a", "text");
   (void)m.connect();
@@ -316,7 +316,7 @@ TEST_CASE("session: without a grace period files are had again by their handles"
   CHECK(ok(file->close()));
 }
 
-TEST_CASE("session: a file that cannot be had again says so on every use, others go on") {
+TEST_CASE("session: a file that cannot be recovered says so on every use, others go on") {
   Mounted m;
   m.server.add_file("/a", "text");
   m.server.add_file("/b", "other");

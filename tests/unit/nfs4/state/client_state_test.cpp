@@ -4,7 +4,7 @@
 
 #include "engine/modifications.h"
 #include "nfs4/state/lock_waits.h"
-#include "support/scripted_calls.h"
+#include "support/scripted_call_layer.h"
 
 namespace nfsrdma {
 namespace {
@@ -14,10 +14,10 @@ using namespace nfs4;
 using namespace std::chrono_literals;
 
 struct Openers {
-  ScriptedCalls calls;
+  ScriptedCallLayer calls;
   Outstanding outstanding{calls.loop()};
   Openings openings{calls, outstanding};
-  const ScriptedCalls::Last last{calls};
+  const ScriptedCallLayer::Last last{calls};
   /// A Reply as of now.
   CompoundReply reply() {
     auto task = calls.call(calls.begin("OPEN"));
@@ -126,7 +126,7 @@ TEST_CASE(
 }
 
 TEST_CASE("opens: in the order of their registration, each until it is released") {
-  ScriptedCalls calls;
+  ScriptedCallLayer calls;
   Opens opens(calls.loop());
   unsigned released = 0;
   opens.on_release = [&](Open&) { ++released; };
@@ -147,7 +147,7 @@ TEST_CASE("opens: in the order of their registration, each until it is released"
 }
 
 TEST_CASE("opens: locked ranges are counted over files and owners") {
-  ScriptedCalls calls;
+  ScriptedCallLayer calls;
   Opens opens(calls.loop());
   for (unsigned file = 1; file <= 2; ++file) {
     const auto open = open_of(file, calls);
@@ -162,13 +162,13 @@ TEST_CASE("opens: locked ranges are counted over files and owners") {
 }
 
 TEST_CASE("leftovers: stray opens are closed and stateids freed beside, and count as outstanding") {
-  ScriptedCalls calls;
+  ScriptedCallLayer calls;
   Outstanding outstanding(calls.loop());
   const Opens opens(calls.loop());
   Leftovers leftovers(calls, opens, outstanding);
-  const ScriptedCalls::Last last(calls);
-  leftovers.close_beside(file_handle(4), stateid_of(1), 7);
-  leftovers.free_beside(stateid_of(2));
+  const ScriptedCallLayer::Last last(calls);
+  leftovers.close_in_background(file_handle(4), stateid_of(1), 7);
+  leftovers.free_in_background(stateid_of(2));
   CHECK(calls.all() == "CLOSE FREE_STATEID");
   CHECK(calls.next_arguments<op::PUTFH>().object == file_handle(4));
   CHECK(calls.next_arguments<op::CLOSE>().open_stateid == stateid_of(1));
@@ -182,21 +182,21 @@ TEST_CASE("leftovers: stray opens are closed and stateids freed beside, and coun
 }
 
 TEST_CASE("leftovers: what is open for a user by now is not closed") {
-  ScriptedCalls calls;
+  ScriptedCallLayer calls;
   Outstanding outstanding(calls.loop());
   Opens opens(calls.loop());
   Leftovers leftovers(calls, opens, outstanding);
-  const ScriptedCalls::Last last(calls);
-  leftovers.close_beside(file_handle(4), stateid_of(4), 7);
+  const ScriptedCallLayer::Last last(calls);
+  leftovers.close_in_background(file_handle(4), stateid_of(4), 7);
   CHECK(calls.all() == "CLOSE");
   opens.hold(open_of(4, calls));
   // The server refuses the CLOSE for now, and the next one would close what the program has open.
   calls.answer(Script().ok<op::PUTFH>().refuse<op::CLOSE>(NFS4ERR_SERVERFAULT));
   calls.pass(21ms);
   CHECK(calls.all() == "CLOSE");
-  leftovers.close_beside(file_handle(4), stateid_of(4, 9), 7);
+  leftovers.close_in_background(file_handle(4), stateid_of(4, 9), 7);
   CHECK(calls.all() == "CLOSE");
-  leftovers.close_beside(file_handle(4), stateid_of(5), 7);  // another state of the file
+  leftovers.close_in_background(file_handle(4), stateid_of(5), 7);  // another state of the file
   CHECK(calls.all() == "CLOSE CLOSE");
   calls.fail();
   auto none = outstanding.none(calls.loop().now() + 1h);
@@ -205,21 +205,22 @@ TEST_CASE("leftovers: what is open for a user by now is not closed") {
 }
 
 TEST_CASE("leftovers: where the session ends its stateids go with the client id") {
-  ScriptedCalls calls;
+  ScriptedCallLayer calls;
   Outstanding outstanding(calls.loop());
   const Opens opens(calls.loop());
   Leftovers leftovers(calls, opens, outstanding);
-  const ScriptedCalls::Last last(calls);
-  calls.phase_now = Calls::Phase::ending;
-  leftovers.free_beside(stateid_of(2));
+  const ScriptedCallLayer::Last last(calls);
+  calls.phase_now = CallLayer::Phase::ending;
+  leftovers.free_in_background(stateid_of(2));
   CHECK(calls.all().empty());
-  leftovers.close_beside(file_handle(4), stateid_of(1), 7);  // an open is in the way of DESTROY_CLIENTID
+  leftovers.close_in_background(file_handle(4), stateid_of(1),
+                                7);  // an open is in the way of DESTROY_CLIENTID
   CHECK(calls.all() == "CLOSE");
   calls.fail();
 }
 
 TEST_CASE("lock waits: CB_NOTIFY_LOCK wakes who waits for that lock") {
-  ScriptedCalls calls;
+  ScriptedCallLayer calls;
   LockWaits waits;
   LockWait mine(calls.loop()), other_owner(calls.loop()), other_file(calls.loop());
   const LockWaits::Guard first(waits, file_handle(1), 5, mine);

@@ -8,14 +8,14 @@
 
 #include "support/mounted.h"
 #include "support/nfs_responder.h"
-#include "support/scripted_calls.h"
+#include "support/scripted_call_layer.h"
 
 namespace nfsrdma::nfs4 {
 namespace {
 
 using testing::file_handle;
 using testing::Script;
-using testing::ScriptedCalls;
+using testing::ScriptedCallLayer;
 using testing::stateid_of;
 
 struct Closes {
@@ -60,10 +60,10 @@ struct Closes {
     return *got ? static_cast<int>(**got) : -1;
   }
 
-  ScriptedCalls calls;
+  ScriptedCallLayer calls;
   CloseBatch batch{calls};
   std::deque<One> ones;
-  const ScriptedCalls::Last last{calls};
+  const ScriptedCallLayer::Last last{calls};
 };
 
 }  // namespace
@@ -339,7 +339,7 @@ TEST_CASE("close batch: one that nobody waits for any more is not sent, and at t
     CHECK(c.calls.waiting() == 0);
   }
   SUBCASE("ending") {
-    c.calls.phase_now = ScriptedCalls::Phase::ending;
+    c.calls.phase_now = ScriptedCallLayer::Phase::ending;
     c.close(1);
     REQUIRE(c.calls.waiting() == 1);
     c.calls.answer(Closes::closed(1));

@@ -3,7 +3,7 @@
 #include "nfs4/state/delegations.h"
 
 #include "nfs4/compound/retries.h"
-#include "support/scripted_calls.h"
+#include "support/scripted_call_layer.h"
 
 namespace nfsrdma {
 namespace {
@@ -13,7 +13,7 @@ using namespace nfs4;
 using namespace std::chrono_literals;
 
 struct ScriptedRecalls {
-  ScriptedCalls calls;
+  ScriptedCallLayer calls;
   Lease lease{calls};
   engine::Modifications modifications;
   engine::ServerCounters counters;
@@ -25,7 +25,7 @@ struct ScriptedRecalls {
   std::vector<nfs_fh4> ended;
   Delegations delegations{{calls, lease, opens, openings, leftovers, outstanding, modifications, counters,
                            [this](bool on) { held = on; }}};
-  const ScriptedCalls::Last last{calls};
+  const ScriptedCallLayer::Last last{calls};
 
   ScriptedRecalls() {
     calls.facts_now.client_id = 7;
@@ -57,7 +57,7 @@ struct ScriptedRecalls {
 };
 
 /// Who keeps data behind close(2).
-struct Keeper final : engine::Writers {
+struct Keeper final : engine::WriteBackOwner {
   void write_out(const engine::FileHandle& file, std::shared_ptr<void> until) override {
     asked.push_back(file);
     waiting.push_back(std::move(until));
@@ -81,7 +81,7 @@ open_delegation4 write_delegation(unsigned number,
 struct ScriptedWriting : ScriptedRecalls {
   ScriptedWriting() {
     calls.facts_now.backchannel = true;
-    delegations.writers(&keeper);
+    delegations.write_back_owner(&keeper);
     opens.hold(open);
     delegations.take(*open, grant);
   }
@@ -243,7 +243,7 @@ TEST_CASE("delegations: what was not asked for, or recalled at once, or comes at
   CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(51, 0));
   m.answer_return();
   CHECK(m.counters.delegations_recalled == 1);
-  m.calls.phase_now = Calls::Phase::ending;
+  m.calls.phase_now = CallLayer::Phase::ending;
   m.delegations.take(*open, read_delegation(52));
   CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(52, 0));
   CHECK_FALSE(open->delegation());
@@ -308,7 +308,7 @@ TEST_CASE(
     "S23 delegations: at the end DELEGRETURN is made again as well, some times and without long pauses") {
   ScriptedRecalls m;
   m.delegations.start_return(*m.delegated(1));
-  m.calls.phase_now = Calls::Phase::ending;
+  m.calls.phase_now = CallLayer::Phase::ending;
   int tries = 0;
   for (; m.calls.waiting() != 0 && tries < 100; ++tries) {
     m.calls.answer(Script().ok<op::PUTFH>().refuse<op::DELEGRETURN>(NFS4ERR_SERVERFAULT));
@@ -325,7 +325,7 @@ TEST_CASE("delegations: a DELEGRETURN without an answer ends with the client id,
   m.calls.pass(1s);
   CHECK(m.calls.waiting() == 0);
   m.delegations.start_return(*m.delegated(2));
-  m.calls.phase_now = Calls::Phase::ending;
+  m.calls.phase_now = CallLayer::Phase::ending;
   m.calls.fail();
   m.calls.pass(1s);
   CHECK(m.calls.waiting() == 0);
@@ -463,7 +463,7 @@ TEST_CASE(
   CHECK(m.calls.waiting() == 0);
 }
 
-TEST_CASE("S24 delegations: what was recalled or is returned is not had again by an OPEN that tells of it") {
+TEST_CASE("S24 delegations: what was recalled or is returned is not recovered by an OPEN that tells of it") {
   ScriptedRecalls m;
   const auto first = m.delegated(1), second = m.opened(2, 1);
   const auto opening = std::make_optional<Openings::Guard>(m.openings);
@@ -729,7 +729,7 @@ TEST_CASE("delegations: CB_RECALL_ANY of the one kind leaves the other") {
 TEST_CASE("delegations: nobody is waited for who keeps no data any more") {
   ScriptedWriting m;
   CHECK(m.recall(50) == NFS4_OK);
-  m.delegations.writers(nullptr);
+  m.delegations.write_back_owner(nullptr);
   m.delegations.return_recalled();
   CHECK(m.calls.all() == "DELEGRETURN");
   m.answer_return();

@@ -16,11 +16,11 @@ using namespace testing;
 constexpr std::size_t kSize = 1U << 20;
 constexpr std::size_t kPiece = 64U << 10;
 
-/// As programs read: by the quick way where that is taken.
+/// As programs read: by the fast path where that is taken.
 async::Task<Result<std::size_t>> reading(OpenFile& file, std::span<std::byte> into, std::uint64_t offset) {
-  auto quick = co_await engine::QuickWait(file, into, offset);
-  if (!quick.rest) co_return quick.count;
-  co_return co_await std::move(*quick.rest);
+  auto fast = co_await engine::FastReadWait(file, into, offset);
+  if (!fast.rest) co_return fast.count;
+  co_return co_await std::move(*fast.rest);
 }
 
 /// "/sparse" has data in its second and its last 64 KiB only.
@@ -232,7 +232,7 @@ TEST_CASE("U6 read_plus: an error of the file is the caller's") {
   m.close(file);
 }
 
-TEST_CASE("U6 read_plus: behind a long range of data the next hole is found, by the quick way, too") {
+TEST_CASE("U6 read_plus: behind a long range of data the next hole is found, by the fast path, too") {
   Holes m;
   std::string text = pattern(kSize, 3);
   text.resize(3 * kSize);

@@ -1,7 +1,7 @@
 // The lease by itself: when it is renewed, and how long it lasts (RFC 8881 8.3).
 #include "nfs4/state/lease.h"
 
-#include "support/scripted_calls.h"
+#include "support/scripted_call_layer.h"
 
 namespace nfsrdma {
 namespace {
@@ -11,9 +11,9 @@ using namespace nfs4;
 using namespace std::chrono_literals;
 
 struct Leased {
-  ScriptedCalls calls;
+  ScriptedCallLayer calls;
   Lease lease{calls};
-  const ScriptedCalls::Last last{calls};
+  const ScriptedCallLayer::Last last{calls};
   Leased() {
     calls.facts_now.lease_seconds = 30;
     lease.renewed(lease.now());
@@ -61,7 +61,7 @@ TEST_CASE("lease: no renewal once it was stopped, or where the session ends") {
   m.calls.pass(60s);
   CHECK(m.calls.waiting() == 0);
   m.lease.arm();
-  m.calls.phase_now = Calls::Phase::ending;
+  m.calls.phase_now = CallLayer::Phase::ending;
   m.calls.pass(60s);
   m.lease.renew_now();
   CHECK(m.calls.waiting() == 0);

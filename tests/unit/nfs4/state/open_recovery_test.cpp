@@ -1,8 +1,8 @@
-// How opens and locks that the server has forgotten are had again, by itself with a scripted server (RFC 8881
+// How opens and locks that the server has forgotten are recovered, by itself with a scripted server (RFC 8881
 // 8.4.2, 9.11). What it comes to in a whole client: stateids_test.cpp, session_test.cpp, locks_test.cpp.
 #include "nfs4/state/client_state.h"
 #include "nfs4/state/lock_waits.h"
-#include "support/scripted_calls.h"
+#include "support/scripted_call_layer.h"
 #include "wire/nfs4/status.h"
 
 namespace nfsrdma {
@@ -11,15 +11,15 @@ namespace {
 using namespace testing;
 using namespace nfs4;
 using namespace std::chrono_literals;
-using Way = ScriptedCalls::Way;
+using Way = ScriptedCallLayer::Way;
 
 struct Recovering {
-  ScriptedCalls calls;
+  ScriptedCallLayer calls;
   Lease lease{calls};
   engine::Modifications modifications;
   engine::ServerCounters counters;
   nfs4::ClientState state;
-  const ScriptedCalls::Last last{calls};
+  const ScriptedCallLayer::Last last{calls};
   explicit Recovering(bool claims_expired_locks = false)
       : state(calls, lease, modifications, counters, claims_expired_locks, [](bool) {}) {
     calls.facts_now.client_id = 7;
@@ -224,7 +224,7 @@ TEST_CASE("S23 open recovery: where the server asks to wait, or forgot the clien
   }
 }
 
-TEST_CASE("S23 open recovery: a server in trouble is asked again for a file that is had again for its user") {
+TEST_CASE("S23 open recovery: a server in trouble is asked again for a file that is recovered for its user") {
   Recovering m;
   const auto open = m.held(1);
   auto done = m.reopening(open);
@@ -249,7 +249,7 @@ TEST_CASE("S23 open recovery: a server in trouble is asked again for a file that
   }
 }
 
-TEST_CASE("open recovery: a file that could not be had again is not reclaimed after a restart") {
+TEST_CASE("open recovery: a file that could not be recovered is not reclaimed after a restart") {
   Recovering m;
   const auto open = m.held(1);
   auto again = m.reopening(open);
@@ -428,7 +428,7 @@ TEST_CASE("open recovery: an OPEN in vain loses nothing that another OPEN's answ
   }
 }
 
-TEST_CASE("open recovery: a file that is closed and opened while it is had again keeps its new open") {
+TEST_CASE("open recovery: a file that is closed and opened while it is recovered keeps its new open") {
   Recovering m;
   const auto before = m.held(1);
   auto done = m.reopening(before);
@@ -763,7 +763,7 @@ TEST_CASE("lock recovery: whoever unlocks waits for the end of a claim, also whe
     m.locked(31);
     CHECK(again.done());
   }
-  SUBCASE("which there is not, since the open is not had again") {
+  SUBCASE("which there is not, since the open is not recovered") {
     m.restart();
     auto again = m.reclaiming();
     m.calls.start(again);

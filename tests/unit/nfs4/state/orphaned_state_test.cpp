@@ -308,7 +308,7 @@ TEST_CASE("S18 what a session does beside ends with it") {
     const auto end = place.loop().now() + 1s;
     while (server.held() == 0 && place.loop().now() < end) place.loop().turn(place.loop().now() + 5ms);
     REQUIRE(server.held() == 1);
-    CHECK_FALSE(session.beside().empty());
+    CHECK_FALSE(session.background().empty());
   }
   server.release();
   const auto end = place.loop().now() + 20s;

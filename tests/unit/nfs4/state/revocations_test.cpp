@@ -2,7 +2,7 @@
 // 18.46.3, 18.48). What it comes to in a whole client: sequence_flags_test.cpp.
 #include "nfs4/session/status_flags.h"
 #include "nfs4/state/client_state.h"
-#include "support/scripted_calls.h"
+#include "support/scripted_call_layer.h"
 
 namespace nfsrdma {
 namespace {
@@ -12,13 +12,13 @@ using namespace nfs4;
 using namespace std::chrono_literals;
 
 struct Searching {
-  ScriptedCalls calls;
+  ScriptedCallLayer calls;
   Lease lease{calls};
   engine::Modifications modifications;
   engine::ServerCounters counters;
   unsigned told = 0;
   nfs4::ClientState state{calls, lease, modifications, counters, false, [this](bool) { ++told; }};
-  const ScriptedCalls::Last last{calls};
+  const ScriptedCallLayer::Last last{calls};
   Searching() {
     calls.facts_now.lease_seconds = 300;
     lease.renewed(lease.now());

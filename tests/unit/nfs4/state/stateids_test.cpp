@@ -600,7 +600,7 @@ TEST_CASE(
     CHECK(m.server.count(OP_DELEGRETURN) == 0);
     CHECK_FALSE(delegated->state().delegation());
     CHECK(c.notices.find("lock") != std::string::npos);
-    // What nobody relied upon is had again; who had a lock hears of it each time.
+    // What nobody relied upon is recovered; who had a lock hears of it each time.
     CHECK(ok(m.read(delegated)));
     CHECK(ok(m.write(other)));
     CHECK(errno_of(m.read(locked)) == EIO);
@@ -717,7 +717,7 @@ TEST_CASE("S12 a delegation that is revoked before its return is freed, whatever
   }
 }
 
-TEST_CASE("S12 what cannot be had again is reported until the file is closed; others go on") {
+TEST_CASE("S12 what cannot be recovered is reported until the file is closed; others go on") {
   Revoking m;
   EngineClient& c = m.begin();
   OpenRef file = m.open(kForBoth), again = m.open(kForReading), other = m.open(kForBoth, "h");

@@ -1,11 +1,10 @@
-// Calls of NFSv4.0 by themselves (nfs4/v40/sessionless.h), on virtual time: who waits for whom, what lock owners are
-// called, and client ids that are had again. What it comes to in a whole client: v40_test.cpp.
-#include "nfs4/v40/sessionless.h"
-
+// Calls of NFSv4.0 by themselves (nfs4/v40/nfs40_client.h), on virtual time: who waits for whom, what lock
+// owners are called, and client ids that are recovered. What it comes to in a whole client: v40_test.cpp.
 #include <array>
 #include <cerrno>
 #include <vector>
 
+#include "nfs4/v40/nfs40_client.h"
 #include "support/engine_fixture.h"
 #include "support/gamble.h"
 #include "support/nfs_responder.h"
@@ -19,7 +18,7 @@ using namespace nfs4;
 constexpr std::uint64_t kLocker = 0x1234567890abcdef, kOtherLocker = 7;
 
 /// It is as if somebody kept data, so that delegations for writing are wanted.
-struct KeeperOfNothing final : engine::Writers {
+struct KeeperOfNothing final : engine::WriteBackOwner {
   void write_out(const engine::FileHandle& /*file*/, std::shared_ptr<void> /*until*/) override {}
   std::optional<std::uint64_t> written_size(const engine::FileHandle& /*file*/) const override {
     return std::nullopt;
@@ -39,7 +38,7 @@ struct Client40 : OnLoop {
     root = run(engine.find(nullptr, {}))->handle;
   }
   ~Client40() {
-    session.delegations().writers(nullptr);
+    session.delegations().write_back_owner(nullptr);
     CHECK(ok(run(session.close(loop.now() + 5s))));
     channel.shut_down();
     loop.drop_tasks();
@@ -72,7 +71,7 @@ struct Client40 : OnLoop {
 
   std::string notices;
   rpc::Channel channel;
-  nfs4::Sessionless session;
+  nfs4::Nfs40Client session;
   nfs4::Nfs4Engine engine{session};
   const std::shared_ptr<nfs4::OpenFiles> open_files = std::make_shared<nfs4::OpenFiles>(session);
   nfs4::OpenFiles& files = *open_files;
@@ -107,7 +106,7 @@ TEST_CASE("sessionless: an OPEN that is refused keeps no turn from the next one 
     CAPTURE(confirms);
     Scene40 m(confirms);
     Client40& c = m.connect();
-    c.session.delegations().writers(&m.keeper);
+    c.session.delegations().write_back_owner(&m.keeper);
     m.server.answer(OP_OPEN, NFS4ERR_ACCESS);
     auto by_name = c.opened("f", OPEN4_SHARE_ACCESS_WRITE);
     CHECK(m.server.count(OP_OPEN) == 2);
@@ -370,7 +369,7 @@ TEST_CASE("sessionless: the end does not wait for a client id that the server ha
   c.close(file);
   // Something that is given back beside is under way when the server restarts and the client ends.
   m.server.hold(OP_CLOSE, false);
-  c.session.leftovers().close_beside(handle, stateid, owner);
+  c.session.leftovers().close_in_background(handle, stateid, owner);
   REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
   m.server.restart();
   m.server.hold(OP_NVERIFY);  // which nobody sends
@@ -536,7 +535,7 @@ TEST_CASE("sessionless: a request may meet BAD_SEQID any number of times while i
   CHECK(m.server.open_states() == 0);
 }
 
-TEST_CASE("sessionless: a lease that has expired shows when it is renewed, and the client id is had again") {
+TEST_CASE("sessionless: a lease that has expired shows when it is renewed, and the client id is recovered") {
   Scene40 m;
   Client40& c = m.connect();
   m.server.clear_calls();

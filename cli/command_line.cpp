@@ -1,0 +1,141 @@
+// See command_line.h. The only file that includes Boost.Program_options; its exceptions end here.
+#include "cli/command_line.h"
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <cerrno>
+
+#include "cli/format.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr Switch mount_options = {'o', "options", "OPT=VAL,...", "options for the connection, see below"};
+constexpr Switch json_option = {0, "json", nullptr, "print facts as JSON, one object per line"};
+constexpr Switch help_option = {0, "help", nullptr, "show this help and exit"};
+
+Error usage(const Command& command, const std::string& message) {
+  return {ErrorKind::usage, EINVAL, "", "", message + "; see 'nfsrdma-cli " + command.name + " --help'"};
+}
+
+std::vector<Switch> all_switches(const Command& command) {
+  std::vector<Switch> out(command.switches.begin(), command.switches.end());
+  if (command.facts) out.push_back(json_option);
+  out.push_back(mount_options);
+  out.push_back(help_option);
+  return out;
+}
+
+po::options_description description(const Command& command) {
+  po::options_description out;
+  for (const Switch& option : all_switches(command)) {
+    std::string names = option.name;
+    if (option.letter != 0) names += std::string(",") + option.letter;
+    if (option.value == nullptr) {
+      out.add_options()(names.c_str(), option.text);
+    } else {
+      out.add_options()(names.c_str(), po::value<std::vector<std::string>>(), option.text);
+    }
+  }
+  return out;
+}
+
+/// Returns true for a word such as "-x" or "-rw,o+r", which is a mode and no option.
+bool looks_like_mode(const std::string& word) {
+  return word.size() > 1 && word[0] == '-' &&
+         word.find_first_not_of("rwxXstugoa+-=,", 1) == std::string::npos && word[1] != '-' && word != "-o";
+}
+
+/// Takes a first operand that begins with '-' out of the words, because Program_options would call it an
+/// option.
+std::optional<std::string> take_mode(std::vector<std::string>& words) {
+  const auto end = std::ranges::find(words, "--");
+  const auto found = std::find_if(words.begin(), end, looks_like_mode);
+  if (found == end) return std::nullopt;
+  std::string mode = *found;
+  words.erase(found);
+  return mode;
+}
+
+void store(const po::parsed_options& parsed, Arguments& out) {
+  for (const po::option& option : parsed.options) {
+    if (option.position_key >= 0) {
+      out.operands.insert(out.operands.end(), option.value.begin(), option.value.end());
+    } else {
+      std::vector<std::string>& values = out.given[option.string_key];
+      values.insert(values.end(), option.value.begin(), option.value.end());
+    }
+  }
+}
+
+Status read_words(const Command& command, const std::vector<std::string>& words, Arguments& out) {
+  try {
+    const po::options_description described = description(command);
+    // Abbreviations are not accepted: "--rec" in a script must not change its meaning when an option is
+    // added.
+    const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+    store(po::command_line_parser(words).options(described).style(style).run(), out);
+  } catch (const po::error& fault) {
+    return usage(command, fault.what());
+  }
+  return {};
+}
+
+Status check_operands(const Command& command, const Arguments& arguments) {
+  const std::size_t count = arguments.operands.size();
+  if (count < command.least) {
+    return usage(command, std::string(command.name) + " needs " + command.operands);
+  }
+  if (count > command.most) {
+    return usage(command, std::string(command.name) + " takes no '" + arguments.operands[command.most] + "'");
+  }
+  return {};
+}
+
+std::string switch_row(const Switch& option) {
+  std::string names = option.letter != 0 ? std::string("-") + option.letter + ", " : "    ";
+  names += std::string("--") + option.name;
+  if (option.value != nullptr) names += std::string(" ") + option.value;
+  return "  " + left(std::move(names), 28) + " " + option.text + "\n";
+}
+
+}  // namespace
+
+std::optional<std::string> Arguments::value(const std::string& name) const {
+  const auto found = given.find(name);
+  if (found == given.end() || found->second.empty()) return std::nullopt;
+  return found->second.back();
+}
+
+Result<Arguments> parse_arguments(const Command& command, std::vector<std::string> words) {
+  Arguments out;
+  out.base.no_core = true;
+  const auto mode = command.mode_operand ? take_mode(words) : std::nullopt;
+  if (Status status = read_words(command, words, out); !status) return status.error();
+  out.help = out.has(help_option.name);
+  if (out.help) return out;
+  if (mode) out.operands.insert(out.operands.begin(), *mode);
+  if (Status status = check_operands(command, out); !status) return status.error();
+  for (const std::string& list : out.given[mount_options.name]) {
+    if (Status status = out.base.set_all(list); !status)
+      return usage(command, "-o: " + status.error().message());
+  }
+  return out;
+}
+
+std::string help_text(const Command& command) {
+  std::string out =
+      std::string("usage: nfsrdma-cli ") + command.name + " [OPTION]... " + command.operands + "\n";
+  out += std::string(command.summary) + ".\n\noptions:\n";
+  for (const Switch& option : all_switches(command)) out += switch_row(option);
+  out += "\nA target is host:/path or nfs://host[:port]/path[?opt=val&...].\noptions for the connection:\n";
+  for (const OptionHelp& option : option_help()) {
+    out += "  " + left(option.name, 16) + " " + option.text + ";\n" + std::string(21, ' ') + "takes " +
+           option.values + "\n";
+  }
+  return out;
+}
+
+}  // namespace nfsrdma::cli

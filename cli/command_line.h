@@ -1,0 +1,58 @@
+// The command line: what a command takes, and what was given.
+//
+// Commands describe their options in constexpr tables. Boost.Program_options reads argv by these tables, in
+// command_line.cpp alone. Each error of the user is reported in one sentence that names the option.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nfsrdma/options.h"
+
+namespace nfsrdma::cli {
+
+struct Call;  // commands.h
+
+/// An option of a command.
+struct Switch {
+  char letter;  ///< 0 for none
+  const char* name;
+  const char* value;  ///< placeholder of its value in --help; null: it takes none
+  const char* text;
+};
+
+struct Command {
+  const char* name;
+  void (*run)(Call&);
+  const char* operands;  ///< as in a usage line
+  const char* summary;
+  std::span<const Switch> switches;
+  std::size_t least, most;    ///< operands
+  bool facts = false;         ///< takes --json
+  bool mode_operand = false;  ///< its first operand may look like an option: chmod -x
+};
+
+/// The options and operands that were given to a command.
+struct Arguments {
+  std::map<std::string, std::vector<std::string>> given;  ///< by the option's name; flags have no values
+  std::vector<std::string> operands;
+  Options base;  ///< -o applied
+  bool help = false;
+
+  [[nodiscard]] bool has(const std::string& name) const { return given.contains(name); }
+  /// Returns the last value given, if any.
+  [[nodiscard]] std::optional<std::string> value(const std::string& name) const;
+};
+
+/// Returns an Error (usage) that names the mistake, if there is one. With --help the rest is not checked.
+Result<Arguments> parse_arguments(const Command& command, std::vector<std::string> words);
+
+/// Returns the text that --help prints for a command.
+std::string help_text(const Command& command);
+
+constexpr std::size_t any_number = static_cast<std::size_t>(-1);
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,408 @@
+// Options from text: one row per option with its name, the values that it takes, and the function that sets
+// it.
+//
+// Used by -o on a command line, by the query of an nfs:// URL and by the mount helper, so that all of them
+// accept the same names and print the same messages. No function here uses the network.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <numeric>
+
+#include "nfsrdma/options.h"
+
+namespace nfsrdma {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::uint32_t smallest_io = 1024;      // as nfs(5)
+constexpr std::uint32_t largest_io = 16U << 20;  // beyond what any server takes; bounds a typing error
+constexpr std::uint32_t largest_credits = 1024;
+constexpr std::uint32_t most_connections = 16;  // as nfs(5)
+// Bounded, because the client does nothing else while it polls.
+constexpr std::uint32_t longest_busy_poll_us = 10'000;
+constexpr std::int64_t longest_wait_ms = 24LL * 3600 * 1000;
+
+template <class T>
+std::optional<T> number(std::string_view text, T least, T most) {
+  T value{};
+  const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (fault != std::errc{} || stop != text.data() + text.size() || value < least || value > most)
+    return std::nullopt;
+  return value;
+}
+
+/// Parses a size such as "65536", "64K" or "1M".
+std::optional<std::uint32_t> io_size(std::string_view text) {
+  unsigned shift = 0;
+  if (!text.empty()) {
+    const char last = text.back();
+    if (last == 'k' || last == 'K') shift = 10;
+    if (last == 'm' || last == 'M') shift = 20;
+    if (shift != 0) text.remove_suffix(1);
+  }
+  const auto value = number<std::uint32_t>(text, 1, largest_io >> shift);
+  if (!value || (*value << shift) < smallest_io) return std::nullopt;
+  return *value << shift;
+}
+
+bool ends_with(std::string_view text, std::string_view suffix, std::string_view& rest) {
+  if (!text.ends_with(suffix)) return false;
+  rest = text.substr(0, text.size() - suffix.size());
+  return true;
+}
+
+/// Parses "30s" or "500ms". A bare number counts units of `bare`, and is refused if `bare` is zero.
+std::optional<milliseconds> duration(std::string_view text, milliseconds bare) {
+  std::int64_t unit = bare.count();
+  std::string_view digits = text;
+  if (ends_with(text, "ms", digits)) {
+    unit = 1;
+  } else if (ends_with(text, "s", digits)) {
+    unit = 1000;
+  }
+  if (unit == 0) return std::nullopt;
+  const auto value = number<std::int64_t>(digits, 1, longest_wait_ms / unit);
+  if (!value) return std::nullopt;
+  return milliseconds(*value * unit);
+}
+
+template <class T>
+bool assign(T& field, std::optional<T> value) {
+  if (!value) return false;
+  field = *value;
+  return true;
+}
+
+bool set_vers(Options& options, std::string_view text) {
+  constexpr std::array<std::string_view, 6> known{"2", "3", "4", "4.0", "4.1", "4.2"};
+  if (std::ranges::find(known, text) == known.end()) return false;
+  options.version = static_cast<unsigned>(text.front() - '0');
+  options.minor_version = text == "4.0" ? 0 : text == "4.1" ? 1 : Options{}.minor_version;
+  options.minor_version_fixed = text.size() > 1;
+  return true;
+}
+
+bool set_port(Options& options, std::string_view text) {
+  if (!assign(options.port, number<std::uint16_t>(text, 1, 65535))) return false;
+  options.port_fixed = true;
+  return true;
+}
+
+bool set_mounthost(Options& options, std::string_view text) {
+  const auto names_no_host = [](char c) { return c <= ' ' || c == '/' || c == '\x7f'; };
+  if (text.empty() || std::ranges::any_of(text, names_no_host)) return false;
+  options.mount_host = text;
+  return true;
+}
+bool set_mountport(Options& options, std::string_view text) {
+  return assign(options.mount_port, number<std::uint16_t>(text, 1, 65535));
+}
+bool set_mountproto(Options& options, std::string_view text) {
+  if (text != "tcp" && text != "udp") return false;
+  options.mount_transport = text;
+  return true;
+}
+
+bool is_address(const std::string& text) {
+  in6_addr any{};  // large enough for either family
+  return ::inet_pton(AF_INET, text.c_str(), &any) == 1 || ::inet_pton(AF_INET6, text.c_str(), &any) == 1;
+}
+
+bool set_clientaddr(Options& options, std::string_view text) {
+  const std::string address(text);
+  if (!is_address(address)) return false;
+  options.callback_address = address;
+  return true;
+}
+bool set_callback_port(Options& options, std::string_view text) {
+  return assign(options.callback_port, number<std::uint16_t>(text, 0, 65535));
+}
+
+bool set_fabric(Options& options, std::string_view text) {
+  if (text != "auto" && text != "verbs" && text != "iwarp") return false;
+  options.fabric = text == "auto" ? Fabric::automatic : text == "verbs" ? Fabric::verbs : Fabric::iwarp;
+  return true;
+}
+
+bool set_rsize(Options& options, std::string_view text) {
+  return assign(options.rsize, io_size(text));
+}
+bool set_wsize(Options& options, std::string_view text) {
+  return assign(options.wsize, io_size(text));
+}
+
+bool set_read_plus(Options& options, std::string_view text) {
+  if (text != "auto" && text != "yes" && text != "no") return false;
+  options.read_plus = text == "auto" ? ReadPlus::automatic : text == "yes" ? ReadPlus::yes : ReadPlus::no;
+  return true;
+}
+
+bool set_timeo(Options& options, std::string_view text) {
+  // A bare number counts tenths of a second, as in nfs(5).
+  return assign(options.timeout, duration(text, milliseconds(100)));
+}
+
+bool set_connect_timeout(Options& options, std::string_view text) {
+  return assign(options.connect_timeout, duration(text, milliseconds(0)));
+}
+
+constexpr std::array kSecurities{Security::sys, Security::krb5, Security::krb5i, Security::krb5p};
+
+/// Splits a list at `separator`. An empty string between separators is an item, too.
+std::vector<std::string_view> items_of(std::string_view text, char separator) {
+  std::vector<std::string_view> out;
+  for (;;) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    out.push_back(text.substr(0, end));
+    if (end == text.size()) return out;
+    text.remove_prefix(end + 1);
+  }
+}
+
+/// Takes a list with ':' between the flavors, as in exports(5).
+bool set_sec(Options& options, std::string_view text) {
+  std::vector<Security> list;
+  for (const std::string_view name : items_of(text, ':')) {
+    const auto known = std::ranges::find(kSecurities, name, security_name);
+    if (known == kSecurities.end() || std::ranges::count(list, *known) != 0) return false;
+    list.push_back(*known);
+  }
+  options.security = std::move(list);
+  return true;
+}
+bool set_keytab(Options& options, std::string_view text) {
+  if (text.starts_with("FILE:")) text.remove_prefix(5);
+  if (!text.starts_with('/')) return false;
+  options.keytab = text;
+  return true;
+}
+
+bool set_ccache(Options& options, std::string_view text) {
+  // The value is "TYPE:rest" or a file's path.
+  const std::size_t colon = text.find(':');
+  const bool has_type =
+      colon != std::string_view::npos && colon + 1 < text.size() &&
+      std::ranges::all_of(text.substr(0, colon), [](char c) { return c >= 'A' && c <= 'Z'; });
+  if (!text.starts_with('/') && !(has_type && colon > 0)) return false;
+  options.ccache = text;
+  return true;
+}
+
+bool set_gssport(Options& options, std::string_view text) {
+  return assign(options.gss_port, number<std::uint16_t>(text, 1, 65535));
+}
+
+bool set_id(std::optional<std::uint32_t>& field, std::string_view text) {
+  // 2^32 - 1 means "no id" to every system call that takes one.
+  const auto value = number<std::uint32_t>(text, 0, UINT32_MAX - 1);
+  if (value) field = value;
+  return value.has_value();
+}
+bool set_uid(Options& options, std::string_view text) {
+  return set_id(options.uid, text);
+}
+bool set_gid(Options& options, std::string_view text) {
+  return set_id(options.gid, text);
+}
+
+bool set_crc(Options& options, std::string_view text) {
+  if (text != "auto" && text != "on" && text != "off") return false;
+  options.crc = text == "auto" ? Crc::automatic : text == "on" ? Crc::on : Crc::off;
+  return true;
+}
+
+bool set_credits(Options& options, std::string_view text) {
+  return assign(options.credits, number<std::uint32_t>(text, 1, largest_credits));
+}
+
+bool set_nconnect(Options& options, std::string_view text) {
+  return assign(options.connections, number<std::uint32_t>(text, 1, most_connections));
+}
+
+/// Adds all addresses of a range such as "10.0.0.1-10.0.0.4". Returns false if the range is malformed or has
+/// too many addresses.
+bool add_range(std::vector<std::string>& to, const std::string& first, const std::string& last) {
+  in_addr from{}, until{};
+  if (::inet_pton(AF_INET, first.c_str(), &from) != 1 || ::inet_pton(AF_INET, last.c_str(), &until) != 1)
+    return false;
+  const std::uint32_t begin = ntohl(from.s_addr), end = ntohl(until.s_addr);
+  if (end < begin || end - begin >= most_connections) return false;
+  for (std::uint32_t one = begin; one <= end; ++one) {
+    const in_addr address{htonl(one)};
+    std::array<char, INET_ADDRSTRLEN> text{};
+    to.emplace_back(::inet_ntop(AF_INET, &address, text.data(), text.size()));
+  }
+  return true;
+}
+
+/// The addresses are separated by '~', because a comma ends an option.
+bool set_remoteports(Options& options, std::string_view text) {
+  std::vector<std::string> all;
+  for (const std::string_view item : items_of(text, '~')) {
+    const std::string one(item);
+    const auto dash = one.find('-');
+    if (dash == std::string::npos && !is_address(one)) return false;
+    if (dash == std::string::npos)
+      all.push_back(one);
+    else if (!add_range(all, one.substr(0, dash), one.substr(dash + 1)))
+      return false;
+  }
+  if (all.size() >= most_connections) return false;
+  options.remote_ports = std::move(all);
+  return true;
+}
+
+bool set_threads(Options& options, std::string_view text) {
+  return assign(options.threads, number<std::uint32_t>(text, 1, most_connections));
+}
+
+bool set_busy_poll(Options& options, std::string_view text) {
+  const auto value = number<std::uint32_t>(text, 0, longest_busy_poll_us);
+  if (value) options.busy_poll = std::chrono::microseconds(*value);
+  return value.has_value();
+}
+
+struct Row {
+  OptionHelp help;
+  bool (*set)(Options&, std::string_view);
+};
+
+constexpr auto rows = std::to_array<Row>({
+    {{"vers", "4.2, 4.1, 4.0, 4, 3 or 2", "NFS version (default: the highest that the server speaks)"},
+     set_vers},
+    {{"port", "a port number",
+      "the server's port for NFS over RDMA (default 20049; for version 3 what its rpcbind says)"},
+     set_port},
+    {{"mounthost", "a host name", "where version 3's mount service is (default: on the server)"},
+     set_mounthost},
+    {{"mountport", "a port number", "the mount service's port (default: what rpcbind says)"}, set_mountport},
+    {{"mountproto", "tcp or udp", "what carries the mount service (default: tcp, else udp)"}, set_mountproto},
+    {{"clientaddr", "an IPv4 or IPv6 address",
+      "where a server of version 4.0 calls back (default: this machine's address towards it)"},
+     set_clientaddr},
+    {{"callback_port", "a port number, or 0",
+      "the TCP port on which version 4.0 is called back (default 0: any that is free)"},
+     set_callback_port},
+    {{"fabric", "auto, verbs or iwarp",
+      "what carries RDMA: verbs a device, iwarp a TCP socket (default auto: verbs where a device leads "
+      "there)"},
+     set_fabric},
+    {{"rsize", "bytes from 1024 to 16M", "most bytes of one READ (default 1M)"}, set_rsize},
+    {{"wsize", "bytes from 1024 to 16M", "most bytes of one WRITE (default 1M)"}, set_wsize},
+    {{"read_plus", "auto, yes or no",
+      "with version 4.2, have the server report holes of files that are read, and not send them (default "
+      "auto: of sparse files, if the server does)"},
+     set_read_plus},
+    {{"timeo", "tenths of a second, or a time such as 30s or 500ms",
+      "fail an operation that got no answer for so long (default 60s)"},
+     set_timeo},
+    {{"connect_timeout", "a time such as 10s or 500ms", "give up connecting after so long (default 10s)"},
+     set_connect_timeout},
+    {{"sec", "sys, krb5, krb5i, krb5p, or several with : between",
+      "what proves who callers are: numbers (sys) or Kerberos tickets; krb5i also protects from changes, "
+      "krb5p "
+      "from being read; the first of several that the server takes (default: the strongest that the server "
+      "offers there and that there is a ticket for)"},
+     set_sec},
+    {{"keytab", "a file",
+      "for Kerberos: this machine's keys (default: a mount by root has /etc/krb5.keytab, others their own "
+      "tickets)"},
+     set_keytab},
+    {{"ccache", "FILE:/path, a path, KEYRING:name or another cache that KRB5CCNAME may name",
+      "for Kerberos: the tickets in this cache instead of one's own"},
+     set_ccache},
+    {{"gssport", "a port number",
+      "for Kerberos: the server's port for NFS over TCP, where contexts are made (default 2049)"},
+     set_gssport},
+    {{"uid", "a number", "user id that the server sees (default: the caller's)"}, set_uid},
+    {{"gid", "a number", "group id that the server sees (default: the caller's)"}, set_gid},
+    {{"crc", "auto, on or off", "CRC32C on the iwarp fabric (default auto: where the server wants it)"},
+     set_crc},
+    {{"credits", "a number from 1 to 1024", "most calls under way, if the server grants them (default 64)"},
+     set_credits},
+    {{"nconnect", "a number from 1 to 16", "connections to the server that share the work (default 1)"},
+     set_nconnect},
+    {{"remoteports", "addresses as numbers, with ~ between, or the first-last of several",
+      "more addresses of the server, each with a connection of its own at least (default: none)"},
+     set_remoteports},
+    {{"threads", "a number from 1 to 16",
+      "threads that share the work of connections over TCP, which are as many at least (default 1)"},
+     set_threads},
+    {{"busy_poll", "microseconds from 0 to 10000",
+      "on the verbs fabric, look for answers so long before sleeping (default 0: never)"},
+     set_busy_poll},
+});
+
+/// Returns the Levenshtein distance.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+Error usage(std::string message) {
+  return {ErrorKind::usage, EINVAL, "", "", std::move(message)};
+}
+
+Error unknown(std::string_view name) {
+  // Bounds the comparison and the message, because the text may be anything.
+  constexpr std::size_t longest_name = 64;
+  name = name.substr(0, longest_name);
+  const auto nearest =
+      std::ranges::min_element(rows, {}, [name](const Row& row) { return distance(name, row.help.name); });
+  std::string text = "there is no option '" + std::string(name) + "'; ";
+  if (distance(name, nearest->help.name) <= std::max<std::size_t>(1, name.size() / 2)) {
+    return usage(text + "perhaps '" + nearest->help.name + "' is meant");
+  }
+  text += "use one of ";
+  for (const Row& row : rows) text += (&row == rows.data() ? "" : ", ") + std::string(row.help.name);
+  return usage(std::move(text));
+}
+
+}  // namespace
+
+Status Options::set(std::string_view name, std::string_view value) {
+  const auto row = std::ranges::find(rows, name, [](const Row& r) { return std::string_view(r.help.name); });
+  if (row == rows.end()) return unknown(name);
+  if (row->set(*this, value)) return {};
+  return usage("option '" + std::string(name) + "' takes " + row->help.values + ", not '" +
+               std::string(value) + "'");
+}
+
+Status Options::set_all(std::string_view list) {
+  while (!list.empty()) {
+    const std::string_view item = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(list.size(), item.size() + 1));
+    if (item.empty()) continue;  // "a=1,,b=2" and a trailing comma are harmless, as in fstab(5)
+    const std::size_t equals = item.find('=');
+    const std::string_view value = equals == std::string_view::npos ? "" : item.substr(equals + 1);
+    if (Status status = set(item.substr(0, equals), value); !status) return status;
+  }
+  return {};
+}
+
+const std::vector<OptionHelp>& option_help() {
+  static const std::vector<OptionHelp> help = [] {
+    std::vector<OptionHelp> out;
+    out.reserve(rows.size());
+    for (const Row& row : rows) out.push_back(row.help);
+    return out;
+  }();
+  return help;
+}
+
+}  // namespace nfsrdma
