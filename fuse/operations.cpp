@@ -702,6 +702,8 @@ void op_init(void* mount, fuse_conn_info* connection) {
   // (fs::FileSystem::lookup).
   connection->want |= connection->capable & FUSE_CAP_EXPORT_SUPPORT;
   connection->want |= connection->capable & FUSE_CAP_DONT_MASK;  // creation_mode.h
+  // The kernel drops the pages of a file whose attributes show another size or time of change.
+  connection->want |= connection->capable & FUSE_CAP_AUTO_INVAL_DATA;
   if (static_cast<const Mount*>(mount)->options().cache.kernel_gathers) {
     connection->want |= connection->capable & FUSE_CAP_WRITEBACK_CACHE;
   }

@@ -34,6 +34,7 @@ namespace nfsrdma::fuse {
 
 class RingDoor {
  public:
+  /// A ring that asks for more bytes than kMostBytes gets that many. Rings beyond the other limits are refused.
   static constexpr std::size_t kMostRings = 256, kMostRingsOfUser = 64, kMostOffers = 256;
   static constexpr std::uint64_t kMostBytes = 256U << 20, kMostBytesOfUser = 1U << 30,
                                  kMostBytesOfAll = std::uint64_t{4} << 30;

@@ -16,7 +16,7 @@
 // from that of the contents which the kernel has cached, the kernel drops them. close() and fsync() end when
 // the data is on the server's disk. In between, attributes and names are valid for a while (CacheOptions). A
 // file with a delegation is opened and closed without a call to the server, and stays open for that after its
-// last close (Engine::keep_delegated). With a write delegation close() does not wait for the data, which is
+// last close (Promises::keep_delegated). With a write delegation close() does not wait for the data, which is
 // then on its way: no other client sees the file before it has been written out (engine/write_back_owner.h).
 // close() does wait if the file is locked, because a lock must be held until the data is written. rename(2)
 // and link(2) first save such data, so that no name survives a crash of this client without its data.

@@ -13,6 +13,8 @@
 // sequential, or bytes came while it was opened, until its reads are no longer sequential. It owns the bytes
 // that it has read ahead; this class only counts them (hold(), let_go()).
 //
+// A window is a number of bytes. OpenHandle::read_ahead() divides it by rsize and sends the READs.
+//
 // The object must outlive its Readers and what they have read ahead. Confined to the loop's thread.
 #pragma once
 

@@ -313,7 +313,7 @@ async::Task<Result<Made>> ObjectOperations::make(Caller caller, Spot spot, std::
   const Error refused = status_error(answer->res.tag(), P::name, text);
   const auto wcc = told_by_failure<wcc_data>(answer->res);
   doubt.sends = answer->sends;
-  const bool asks = answer->res.tag() == NFS3ERR_EXIST && may_have_been_done(doubt, wcc.after);
+  const bool asks = answer->res.tag() == NFS3ERR_EXIST && may_be_own_effect(doubt, wcc.after);
   saw(*directory, wcc.after);
   if (!asks) co_return refused;
   auto looked = co_await lookup(caller, *directory, name, text);
@@ -395,7 +395,7 @@ async::Task<Result<Made>> ObjectOperations::link(Caller caller, Spot object, Spo
   const bool done = answer->res.tag() == NFS3_OK;
   const auto told = told_by_failure<link3wcc>(answer->res);  // a success carries the same type
   doubt.sends = answer->sends;
-  const bool asks = answer->res.tag() == NFS3ERR_EXIST && may_have_been_done(doubt, told.linkdir_wcc.after);
+  const bool asks = answer->res.tag() == NFS3ERR_EXIST && may_be_own_effect(doubt, told.linkdir_wcc.after);
   saw(*directory, told.linkdir_wcc.after);
   Made out{{*file, to_public(told.file_attributes)}, to_public(told.linkdir_wcc.after)};
   if (done) co_return std::move(out);
@@ -426,7 +426,7 @@ async::Task<Result<std::optional<Attributes>>> ObjectOperations::remove_with(Cal
   const wcc_data wcc =
       done ? answer->res.template get<NFS3_OK>()->dir_wcc : told_by_failure<wcc_data>(answer->res);
   doubt.sends = answer->sends;
-  const bool was_done = answer->res.tag() == NFS3ERR_NOENT && may_have_been_done(doubt, wcc.after);
+  const bool was_done = answer->res.tag() == NFS3ERR_NOENT && may_be_own_effect(doubt, wcc.after);
   saw(*directory, wcc.after);
   if (!done && !was_done) co_return status_error(answer->res.tag(), P::name, text);
   co_return to_public(wcc.after);
@@ -457,7 +457,7 @@ async::Task<Result<Renamed>> ObjectOperations::rename(Caller caller, Spot from, 
   const bool done = answer->res.tag() == NFS3_OK;
   const auto told = told_by_failure<rename3wcc>(answer->res);  // a success carries the same type
   doubt.sends = answer->sends;
-  const bool asks = answer->res.tag() == NFS3ERR_NOENT && may_have_been_done(doubt, told.fromdir_wcc.after);
+  const bool asks = answer->res.tag() == NFS3ERR_NOENT && may_be_own_effect(doubt, told.fromdir_wcc.after);
   saw(*source, told.fromdir_wcc.after);
   saw(*target, told.todir_wcc.after);
   const Renamed out{to_public(told.fromdir_wcc.after), to_public(told.todir_wcc.after)};
@@ -467,7 +467,7 @@ async::Task<Result<Renamed>> ObjectOperations::rename(Caller caller, Spot from, 
   // The old name is gone. If the new name exists, this call renamed it. Otherwise somebody else has removed the
   // object, under either name.
   auto looked = co_await lookup(std::move(caller), *target, new_name, text);
-  if (!looked || !looked->object) co_return in_doubt(refused);
+  if (!looked || !looked->object) co_return unknown_outcome(refused);
   co_return out;
 }
 

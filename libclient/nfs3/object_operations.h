@@ -152,10 +152,10 @@ class ObjectOperations : public Engine {
   };
   /// Returns whether the call may have been executed before it was refused, judging by the directory's
   /// attributes after it.
-  static bool may_have_been_done(const Doubt& doubt, const post_op_attr& directory);
+  static bool may_be_own_effect(const Doubt& doubt, const post_op_attr& directory);
   /// The Error of a call that may have been executed before it was refused, where nothing tells whether it
   /// was.
-  static Error in_doubt(const Error& refused);
+  static Error unknown_outcome(const Error& refused);
 
   ProcedureCalls& calls_;
   Dialect dialect_;

@@ -9,18 +9,20 @@
 //
 // A RENAME whose old name is gone was made if the new name is there. If both are gone, the file was removed
 // under one of them, or never existed: the outcome is not known.
+//
+// make(), link(), remove_with() and rename() ask (object_operations.cpp).
 #include <cerrno>
 
 #include "nfs3/object_operations.h"
 
 namespace nfsrdma::nfs3 {
 
-bool ObjectOperations::may_have_been_done(const Doubt& doubt, const post_op_attr& directory) {
+bool ObjectOperations::may_be_own_effect(const Doubt& doubt, const post_op_attr& directory) {
   if (doubt.sends < 2) return false;
   return !doubt.before || !directory || directory->ctime != *doubt.before;
 }
 
-Error ObjectOperations::in_doubt(const Error& refused) {
+Error ObjectOperations::unknown_outcome(const Error& refused) {
   return {ErrorKind::unknown_outcome,
           EIO,
           refused.status(),

@@ -4,8 +4,8 @@
 // rules that keep memory safe, and when memory cannot be taken back. Calls without a Reply go back to the
 // head of the queue in their old order, with their xids (RFC 8166 4.5.3). Attempts are spaced by a delay that
 // doubles until a call has been answered, so that a server that accepts connections and drops them is not
-// hammered. The answer to a call that a connection has to begin with (Call::first) does not end the doubling,
-// because such a call comes before any real work.
+// hammered (wait_before_next_attempt()). The answer to a call that a connection has to begin with
+// (Call::first) does not end the doubling, because such a call comes before any real work.
 //
 // A connection that has answered a call is a good one, however short its life was, and is replaced at once.
 // If one call breaks connections (a request that the server or the path cannot take), only that call has to

@@ -3,7 +3,7 @@
 // and DESTROY_CLIENTID.
 //
 //     begin():    EXCHANGE_ID -> CREATE_SESSION -> RECLAIM_COMPLETE -> the server's limits
-//     a recovery: some or all of these steps (state/recovery.h)
+//     a recovery: some or all of these steps (session_recovery.h)
 //     end():      DESTROY_SESSION -> DESTROY_CLIENTID
 //
 // facts() has what the server agreed to, and changes with each step. A new session brings new slots, a new

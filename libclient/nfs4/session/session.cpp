@@ -226,7 +226,7 @@ async::Task<bool> Session::goes_on(Request& request, nfsstat4 status, const rpc:
       if (bound) bound = co_await lanes_.bind_again(channel, request.pause.take(), request.course.deadline);
       current = use.current();  // the session may have been replaced meanwhile
       // A session that was replaced although it worked still has the answer in its reply cache if the request
-      // was executed. The session is not destroyed before the request has ended (state/recovery.h).
+      // was executed. The session is not destroyed before the request has ended (session_recovery.h).
       const bool replaced = bound && !current;
       if (replaced) {
         const sessionid4 session = request.sequence.sa_sessionid;

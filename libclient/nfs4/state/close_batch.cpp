@@ -98,7 +98,7 @@ async::Task<std::size_t> CloseBatch::send_some(CallLayer& calls, std::span<const
     }
     const nfsstat4 status = reply->failed_status();
     if (retry_of(status) == Retry::later && answered > 1) {
-      // This CLOSE begins the next COMPOUND, because Session::call() waits and repeats only if the
+      // This CLOSE begins the next COMPOUND, because ClientLease::call_loop() waits and repeats only if the
       // first CLOSE is refused.
       --answered;
     } else if (status == NFS4_OK) {

@@ -1,4 +1,6 @@
 // Decides which reads are made by READ_PLUS (RFC 7862 15.10), so that holes of a file are not sent as zeros.
+// FileData::read_all (files/file_data.cpp) asks. This is what is known of the server; hole_hint.h has what is
+// known of the file.
 //
 // READ_PLUS pays only for a file with holes, and only if the server reports them. No attribute says whether
 // it does, but its answers show it. Until they have, READ_PLUS is tried for sparse files (hole_hint.h).
