@@ -317,7 +317,7 @@ async::Task<Result<Made>> ObjectOperations::make(Caller caller, Spot spot, std::
   saw(*directory, wcc.after);
   if (!asks) co_return refused;
   auto looked = co_await lookup(caller, *directory, name, text);
-  if (!looked) co_return looked.error();
+  if (!looked) co_return unknown_outcome(refused);
   bool mine = looked->object.has_value();
   if (mine)
     mine = co_await engine::is_as_made(*this, std::move(caller), *looked->object, std::move(expected));
@@ -402,7 +402,7 @@ async::Task<Result<Made>> ObjectOperations::link(Caller caller, Spot object, Spo
   const Error refused = status_error(answer->res.tag(), "LINK", text);
   if (!asks) co_return refused;
   auto looked = co_await lookup(std::move(caller), *directory, name, text);
-  if (!looked) co_return looked.error();
+  if (!looked) co_return unknown_outcome(refused);
   if (!looked->object || looked->object->handle != *file) co_return refused;
   co_return Made{std::move(*looked->object), std::move(looked->directory)};
 }

@@ -1,7 +1,7 @@
 // Outcome of an operation whose answer is lost for good (ErrorKind::unknown_outcome: its session was lost
 // while it was under way, as in a restart of the server). Each operation that makes, removes or replaces a
 // name looks at the names. It is then done, or is tried again, or ends with that Error if the names do not
-// tell.
+// tell, or cannot be looked at.
 //
 // In NFSv4.0 the server may forget its answer, and say EXIST or NOENT to a request that was sent twice. If
 // the directory's change attribute is known to be as it was before the first transmission, the request had no
@@ -75,7 +75,7 @@ async::Task<Result<Made>> ObjectOperations::create(Caller caller, Spot directory
     const bool looks = co_await tries.look(made);
     if (!looks) co_return made;
     auto looked = co_await lookup(caller, directory, name);
-    if (!looked) co_return looked.error();
+    if (!looked) co_return made;
     if (auto refused = refusal(made.error(), directory, before, looked->directory))
       co_return *std::move(refused);
     if (!looked->object) continue;
@@ -95,7 +95,7 @@ async::Task<Result<std::optional<Attributes>>> ObjectOperations::remove(Caller c
     const bool looks = co_await tries.look(removed);
     if (!looks) co_return removed;
     auto looked = co_await lookup(caller, directory, name, false);
-    if (!looked) co_return looked.error();
+    if (!looked) co_return removed;
     if (auto refused = refusal(removed.error(), directory, before, looked->directory))
       co_return *std::move(refused);
     if (!looked->object) co_return std::move(looked->directory);
@@ -114,12 +114,12 @@ async::Task<Result<Renamed>> ObjectOperations::rename(Caller caller, Spot from, 
     const bool looks = co_await tries.look(renamed);
     if (!looks) co_return renamed;
     auto source = co_await lookup(caller, from, old_name, false);
-    if (!source) co_return source.error();
+    if (!source) co_return renamed;
     if (auto refused = refusal(renamed.error(), from, before, source->directory))
       co_return *std::move(refused);
     if (source->object) continue;
     auto target = co_await lookup(caller, to, new_name, false);
-    if (!target) co_return target.error();
+    if (!target) co_return renamed;
     // The object has been removed under one of the two names, or never existed, which nothing tells.
     if (!target->object) co_return renamed;
     co_return Renamed{std::move(source->directory), std::move(target->directory)};
@@ -135,13 +135,13 @@ async::Task<Result<Made>> ObjectOperations::link(Caller caller, Spot object, Spo
     const bool looks = co_await tries.look(linked);
     if (!looks) co_return linked;
     auto looked = co_await lookup(caller, directory, name);
-    if (!looked) co_return looked.error();
+    if (!looked) co_return linked;
     if (auto refused = refusal(linked.error(), directory, before, looked->directory))
       co_return *std::move(refused);
     if (!looked->object) continue;
     if (!object.is_handle()) {
       auto handle = co_await walk(session_, caller, object);
-      if (!handle) co_return handle.error();
+      if (!handle) co_return linked;
       object = Spot(*handle);
     }
     if (looked->object->handle != *object.from)
@@ -158,7 +158,7 @@ async::Task<Status> ObjectOperations::set_xattr(Caller caller, FileHandle object
     if (!looks) co_return set;
     auto there = co_await get_xattr(caller, object, name);
     if (!there && there.error().errno_value() == ENODATA) continue;
-    if (!there) co_return there.error();
+    if (!there) co_return set;
     if (*there != value) co_return status_error(NFS4ERR_EXIST, "SETXATTR", name);
     co_return Status();
   }
@@ -172,7 +172,7 @@ async::Task<Status> ObjectOperations::remove_xattr(Caller caller, FileHandle obj
     auto there = co_await get_xattr(caller, object, name);
     if (there) continue;
     if (there.error().errno_value() == ENODATA) co_return Status();
-    co_return there.error();
+    co_return removed;
   }
 }
 
