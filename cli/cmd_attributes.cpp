@@ -39,7 +39,7 @@ struct When {
 When parse_when(const Arguments& arguments) {
   const auto date = arguments.value("date");
   const auto stamp = arguments.value("stamp");
-  if (date && stamp) return {{}, "--date and --stamp exclude each other"};
+  if (date && stamp) return {{}, "--date and --stamp cannot be used together"};
   if (!date && !stamp) return {};
   const std::optional<Time> time = date ? parse_date(*date) : parse_stamp(*stamp);
   if (time) return {time, ""};

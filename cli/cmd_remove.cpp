@@ -82,8 +82,9 @@ Became Remover::tree(const Remote& directory) {
       const Remote child = directory.child(name.name);
       Became became = remove(child, name.type);
       if (became == Became::gone && gone_before.contains(name.name)) {
-        failed(Error(ErrorKind::server, ENOENT, "rm", child.text(),
-                     "the server lists it and does not find it; look at it on the server"));
+        failed(Error(
+            ErrorKind::server, ENOENT, "rm", child.text(),
+            "the server lists this name but says that it does not exist; check the directory on the server"));
         became = Became::left;
       }
       if (became == Became::removed) return;
@@ -124,14 +125,14 @@ bool names_itself(const Remote& remote) {
 
 Status remove_operand(Call& call, const Remote& remote) {
   if (names_itself(remote))
-    return refuse(remote, EINVAL, "the root, '.' and '..' are not removed; name a file");
+    return refuse(remote, EINVAL, "the root, '.' and '..' cannot be removed; name a file");
   const Result<Attributes> attributes = remote.client->stat(remote.path, false);
   if (!attributes) {
     const bool forced = call.has("force") && attributes.error().errno_value() == ENOENT;
     return forced ? Status() : attributes.error();
   }
   if (attributes->type == FileType::directory && !call.has("recursive")) {
-    return refuse(remote, EISDIR, "is a directory; use rmdir, or rm -r for all that is in it");
+    return refuse(remote, EISDIR, "is a directory; use rmdir, or rm -r to remove it with its contents");
   }
   (void)Remover(call).remove(remote, attributes->type);
   return {};

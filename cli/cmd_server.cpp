@@ -136,7 +136,7 @@ void print_info(Output& out, const Info& info) {
   std::string implementation = info.implementation_name;
   if (!info.implementation_domain.empty()) implementation += " (" + info.implementation_domain + ")";
   if (info.implementation_date) implementation += ", " + full_time(*info.implementation_date);
-  if (implementation.empty()) implementation = "the server does not say";
+  if (implementation.empty()) implementation = "not reported by the server";
   row("server", info.server);
   row("address", info.address);
   row("fabric", info.fabric + (info.fabric_reason.empty() ? "" : " (" + info.fabric_reason + ")"));
@@ -153,11 +153,12 @@ void print_info(Output& out, const Info& info) {
   row("inline threshold",
       "to the server " + with_bytes(info.call_threshold) + ", from it " + with_bytes(info.reply_threshold));
   row("private data", info.private_data ? "RFC 8797" : "none from the server");
-  row("remote invalidation", info.remote_invalidation    ? "yes"
-                             : info.invalidation_offered ? "offered; the server does not say that it does it"
-                                                         : "no");
+  row("remote invalidation", info.remote_invalidation ? "yes"
+                             : info.invalidation_offered
+                                 ? "offered by this client, not confirmed by the server"
+                                 : "no");
   row("credits", std::to_string(info.credits_granted) + " granted, " + std::to_string(info.credits_wanted) +
-                     " asked for");
+                     " requested");
   row("NFS version", info.version);
   row("security", "sec=" + info.security);
   if (!info.locks.empty()) row("locks", info.locks);
@@ -170,7 +171,7 @@ void print_info(Output& out, const Info& info) {
     row("largest reply",
         with_bytes(info.max_response) + ", " + with_bytes(info.max_response_cached) + " cached");
     row("operations per call", std::to_string(info.max_operations));
-    row("state protection", info.protects_state ? "by the machine's credential" : "none");
+    row("state protection", info.protects_state ? "by the machine credential (SP4_MACH_CRED)" : "none");
     row("implementation", implementation);
     row("server owner", info.server_owner);
     row("server scope", info.server_scope);
@@ -183,7 +184,7 @@ void print_info(Output& out, const Info& info) {
   }
   row("connections", std::to_string(info.connections));
   row("calls so far", std::to_string(info.calls) + ", " + std::to_string(info.retransmissions) +
-                          " sent again, " + std::to_string(info.reconnects) + " reconnects");
+                          " retransmitted, " + std::to_string(info.reconnects) + " reconnects");
 }
 
 std::string info_json(const Info& info) {

@@ -230,13 +230,15 @@ void run_cat(Call& call) {
 
 void run_get(Call& call) {
   const std::string local = call.arguments.operands.size() > 1 ? call.arguments.operands[1] : ".";
-  if (is_dash(local) && call.json()) return call.misused("--json and '-' both want standard output");
+  if (is_dash(local) && call.json())
+    return call.misused("--json and '-' both write to standard output; use only one of them");
   if (local.empty()) return call.failed(local_error(ENOENT, "get", "''"));
   Result<Remote> remote = call.servers.at(call.arguments.operands[0]);
   if (!remote) return call.failed(remote.error());
   Status status;
   if (call.has("recursive")) {
-    if (is_dash(local)) return call.misused("a tree does not go to standard output");
+    if (is_dash(local))
+      return call.misused("a directory tree cannot be written to standard output; name a local directory");
     const Result<Attributes> attributes = remote->client->stat(remote->path);
     if (attributes && attributes->type == FileType::directory) return get_tree(call, *remote, local);
   }

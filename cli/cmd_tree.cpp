@@ -52,7 +52,7 @@ void into_target(Call& call, Resolve resolve, Act act) {
   }
   if (!directory && operands.size() > 2) {
     return call.failed(refused(call.command.name, *target, ENOTDIR,
-                               "is no directory, which several sources need; create it with mkdir"));
+                               "is not a directory, and several sources need one; create it with mkdir"));
   }
   for (std::size_t i = 0; i + 1 < operands.size() && call.going(); ++i) {
     const auto source = resolve(operands[i], *target);
@@ -77,7 +77,7 @@ Result<bool> make_way(const std::string& existing, const Remote& target) {
   }
   // Removing this name would remove the file itself.
   if (wanted->links < 2 || existing == target.path)
-    return refused("ln", target, EEXIST, "is the file that is to be linked");
+    return refused("ln", target, EEXIST, "is the same file as the source; choose another name for the link");
   return true;
 }
 
@@ -127,7 +127,7 @@ void run_cp(Call& call) {
         if (!attributes) return attributes.error();
         if (attributes->type == FileType::directory) {
           if (!call.has("recursive"))
-            return refused("cp", source, EISDIR, "is a directory; use cp -r for all that is in it");
+            return refused("cp", source, EISDIR, "is a directory; use cp -r to copy it with its contents");
           copy_tree(call, source, target);
           return {};
         }

@@ -184,7 +184,7 @@ class Summer {
   void look(const Remote& remote, const Attributes& attributes) {
     if (attributes.type == FileType::directory && !recursive_) {
       return tree_.failed(Error(ErrorKind::usage, EISDIR, "sum", remote.text(),
-                                "is a directory; use sum -r for all that is in it"));
+                                "is a directory; use sum -r for the files in it"));
     }
     if (attributes.type == FileType::directory) {
       crowd_.add([this, remote] { directory(remote); });
@@ -192,7 +192,7 @@ class Summer {
       crowd_.add([this, remote, attributes] { one(remote, attributes); });
     } else if (attributes.type != FileType::symlink) {
       tree_.failed(Error(ErrorKind::local, EOPNOTSUPP, "sum", remote.text(),
-                         "is a device, a FIFO or a socket, which is left out"));
+                         "is a device, a FIFO or a socket; skipped"));
     }
   }
 

@@ -89,7 +89,8 @@ Status check_operands(const Command& command, const Arguments& arguments) {
     return usage(command, std::string(command.name) + " needs " + command.operands);
   }
   if (count > command.most) {
-    return usage(command, std::string(command.name) + " takes no '" + arguments.operands[command.most] + "'");
+    return usage(command, std::string(command.name) + ": unexpected operand '" +
+                              arguments.operands[command.most] + "'");
   }
   return {};
 }

@@ -8,92 +8,97 @@ namespace {
 
 constexpr auto ping_switches = std::to_array<Switch>({
     {'c', "count", "N", "stop after N round trips (default: go on until interrupted)"},
-    {'i', "interval", "SECONDS", "wait so long between them (default 1)"},
+    {'i', "interval", "SECONDS", "pause between two round trips (default 1)"},
 });
 constexpr auto exports_switches = std::to_array<Switch>({
-    {'m', "mounts", nullptr, "who has mounted them instead, as far as the server's mount service knows"},
+    {'m', "mounts", nullptr,
+     "list the clients that have mounted them instead, as recorded by the server's mount service"},
 });
 constexpr auto ls_switches = std::to_array<Switch>({
-    {'l', "long", nullptr, "mode, links, owner, group, size and time too"},
-    {'a', "all", nullptr, "names that begin with '.', and '.' and '..' themselves"},
-    {'A', "almost-all", nullptr, "names that begin with '.', without '.' and '..'"},
-    {'R', "recursive", nullptr, "directories below, too"},
-    {'d', "directory", nullptr, "a directory itself, not what is in it"},
+    {'l', "long", nullptr, "show mode, links, owner, group, size and time, too"},
+    {'a', "all", nullptr, "list names that begin with '.', too, including '.' and '..'"},
+    {'A', "almost-all", nullptr, "list names that begin with '.', too, but not '.' and '..'"},
+    {'R', "recursive", nullptr, "list subdirectories, too"},
+    {'d', "directory", nullptr, "list a directory itself, not its contents"},
     {'h', "human", nullptr, "with -l: sizes such as 1.5K"},
-    {'n', "numeric", nullptr, "as -l, with owners as numbers"},
+    {'n', "numeric", nullptr, "like -l, but show owners and groups as numbers"},
 });
 constexpr auto stat_switches = std::to_array<Switch>({
     {'L', "dereference", nullptr, "follow a symbolic link"},
 });
 constexpr auto transfer_switches = std::to_array<Switch>({
-    {'r', "recursive", nullptr, "a directory with all that is in it, several files at once"},
-    {'p', "preserve", nullptr, "keep mode, times and holes; by root owner and group, too"},
+    {'r', "recursive", nullptr, "copy a directory with its contents, several files at once"},
+    {'p', "preserve", nullptr, "preserve mode, times and holes; as root, owner and group, too"},
     {'q', "quiet", nullptr, "no progress bar"},
 });
 constexpr auto cp_switches = std::to_array<Switch>({
-    {'r', "recursive", nullptr, "directories with all that is in them, several files at once"},
-    {'p', "preserve", nullptr, "keep mode and times; by root owner and group, too"},
+    {'r', "recursive", nullptr, "copy directories with their contents, several files at once"},
+    {'p', "preserve", nullptr, "preserve mode and times; as root, owner and group, too"},
     {'q', "quiet", nullptr, "no progress bar"},
-    {'T', "no-target-directory", nullptr, "the last operand is the copy, also if it is a directory"},
+    {'T', "no-target-directory", nullptr,
+     "the last operand is the name of the copy, even if it is a directory"},
 });
 constexpr auto find_switches = std::to_array<Switch>({
-    {'n', "name", "PATTERN", "names that match, such as '*.c'"},
-    {'t', "type", "TYPE", "f (files), d (directories), l (symbolic links), b, c, p or s"},
-    {'d', "maxdepth", "N", "not further down than N directories; 0: the targets alone"},
+    {'n', "name", "PATTERN", "list only names that match, such as '*.c'"},
+    {'t', "type", "TYPE",
+     "list only f (files), d (directories), l (symbolic links), b, c (block, character devices), p (FIFOs) "
+     "or s (sockets)"},
+    {'d', "maxdepth", "N", "descend at most N directory levels; 0: list the targets only"},
 });
 constexpr auto du_switches = std::to_array<Switch>({
     {'s', "summarize", nullptr, "one line for each target"},
     {'h', "human", nullptr, "sizes such as 1.5K"},
-    {'b', "apparent-size", nullptr, "bytes of the files' sizes instead of the space they take"},
+    {'b', "apparent-size", nullptr, "count the sizes of files in bytes instead of the space that they use"},
 });
 constexpr auto sum_switches = std::to_array<Switch>({
-    {'r', "recursive", nullptr, "files in directories, too"},
+    {'r', "recursive", nullptr, "include the files in directories"},
 });
 constexpr auto mkdir_switches = std::to_array<Switch>({
-    {'p', "parents", nullptr, "create directories above, too; do not mind what is there"},
-    {'m', "mode", "MODE", "permissions, as for chmod (default: 0777 less the umask)"},
+    {'p', "parents", nullptr, "create missing parent directories, too; accept directories that exist"},
+    {'m', "mode", "MODE", "permissions, as for chmod (default: 0777 minus the umask)"},
 });
 constexpr auto rm_switches = std::to_array<Switch>({
-    {'r', "recursive", nullptr, "directories with all that is in them"},
-    {'f', "force", nullptr, "do not mind what is not there"},
+    {'r', "recursive", nullptr, "remove directories with their contents"},
+    {'f', "force", nullptr, "ignore files that do not exist"},
 });
 constexpr auto mv_switches = std::to_array<Switch>({
-    {'T', "no-target-directory", nullptr, "the last operand is the new name, also if it is a directory"},
+    {'T', "no-target-directory", nullptr, "the last operand is the new name, even if it is a directory"},
 });
 constexpr auto ln_switches = std::to_array<Switch>({
-    {'s', "symbolic", nullptr, "a symbolic link; its text is taken as given"},
-    {'f', "force", nullptr, "remove a file that has the link's name"},
-    {'T', "no-target-directory", nullptr, "the last operand is the link, also if it is a directory"},
+    {'s', "symbolic", nullptr, "create symbolic links; EXISTING is stored as given"},
+    {'f', "force", nullptr, "replace a file that already has the link's name"},
+    {'T', "no-target-directory", nullptr,
+     "the last operand is the name of the link, even if it is a directory"},
 });
 constexpr auto touch_switches = std::to_array<Switch>({
-    {'c', "no-create", nullptr, "do not create what is not there"},
-    {'a', "access", nullptr, "only the time of the last access"},
-    {'m', "modification", nullptr, "only the time of the last modification"},
-    {'d', "date", "TIME", "this time: '2024-11-20 09:42:01', '@SECONDS' or 'now'"},
-    {'t', "stamp", "STAMP", "this time: [[CC]YY]MMDDhhmm[.ss]"},
-    {'h', "no-dereference", nullptr, "a symbolic link itself"},
+    {'c', "no-create", nullptr, "do not create files that do not exist"},
+    {'a', "access", nullptr, "set only the time of the last access"},
+    {'m', "modification", nullptr, "set only the time of the last modification"},
+    {'d', "date", "TIME", "use this time: '2024-11-20 09:42:01', '@SECONDS' or 'now'"},
+    {'t', "stamp", "STAMP", "use this time: [[CC]YY]MMDDhhmm[.ss]"},
+    {'h', "no-dereference", nullptr, "act on a symbolic link itself, not on its target"},
 });
 constexpr auto chown_switches = std::to_array<Switch>({
-    {'h', "no-dereference", nullptr, "a symbolic link itself"},
+    {'h', "no-dereference", nullptr, "act on a symbolic link itself, not on its target"},
 });
 constexpr auto acl_switches = std::to_array<Switch>({
-    {'c', "omit-header", nullptr, "get: without the lines that begin with '#'"},
-    {'n', "numeric", nullptr, "get: users and groups as numbers"},
-    {'f', "file", "FILE", "set: read the entries from FILE, or with - from standard input"},
-    {'k', "remove-default", nullptr, "set: remove the default list of directories"},
-    {'h', "no-dereference", nullptr, "a symbolic link itself"},
+    {'c', "omit-header", nullptr, "get: omit the lines that begin with '#'"},
+    {'n', "numeric", nullptr, "get: show users and groups as numbers"},
+    {'f', "file", "FILE", "set: read the entries from FILE ('-': standard input)"},
+    {'k', "remove-default", nullptr, "set: remove the default ACL of directories"},
+    {'h', "no-dereference", nullptr, "act on a symbolic link itself, not on its target"},
 });
 constexpr auto truncate_switches = std::to_array<Switch>({
     {'s', "size", "SIZE", "the new size, or with + or - the change: 4096, 10M, +1K, -512"},
-    {'c', "no-create", nullptr, "do not create what is not there"},
+    {'c', "no-create", nullptr, "do not create files that do not exist"},
 });
 constexpr auto df_switches = std::to_array<Switch>({
     {'h', "human", nullptr, "sizes such as 1.5G"},
-    {'i', "inodes", nullptr, "inodes instead of bytes"},
+    {'i', "inodes", nullptr, "show inodes instead of bytes"},
 });
 
 constexpr auto commands = std::to_array<Command>({
-    {"ping", run_ping, "SERVER", "measure round trips through a session", ping_switches, 1, 1, true},
+    {"ping", run_ping, "SERVER", "measure round-trip times to a server", ping_switches, 1, 1, true},
     {"info", run_info, "SERVER...", "show what was negotiated with a server", {}, 1, any_number, true},
     {"exports", run_exports, "SERVER...", "list what a server exports", exports_switches, 1, any_number,
      true},
@@ -103,8 +108,9 @@ constexpr auto commands = std::to_array<Command>({
     {"get", run_get, "TARGET [LOCAL]", "copy files from a server", transfer_switches, 1, 2, true},
     {"put", run_put, "LOCAL TARGET", "copy files to a server", transfer_switches, 2, 2, true},
     {"cp", run_cp, "TARGET... TARGET", "copy files on a server", cp_switches, 2, any_number},
-    {"find", run_find, "TARGET...", "list trees by name and type", find_switches, 1, any_number, true},
-    {"du", run_du, "TARGET...", "show the space that trees take", du_switches, 1, any_number, true},
+    {"find", run_find, "TARGET...", "find files by name and type", find_switches, 1, any_number, true},
+    {"du", run_du, "TARGET...", "show the disk space that directory trees use", du_switches, 1, any_number,
+     true},
     {"sum", run_sum, "TARGET...", "show SHA-256 checksums of files", sum_switches, 1, any_number, true},
     {"mkdir", run_mkdir, "TARGET...", "create directories", mkdir_switches, 1, any_number},
     {"rm", run_rm, "TARGET...", "remove files", rm_switches, 1, any_number},
@@ -118,7 +124,8 @@ constexpr auto commands = std::to_array<Command>({
     {"acl", run_acl, "get|set [ENTRIES] TARGET...", "show or replace access control lists", acl_switches, 2,
      any_number},
     {"truncate", run_truncate, "TARGET...", "set the size of files", truncate_switches, 1, any_number},
-    {"df", run_df, "TARGET...", "show the space of file systems", df_switches, 1, any_number, true},
+    {"df", run_df, "TARGET...", "show the free and used space of file systems", df_switches, 1, any_number,
+     true},
 });
 
 }  // namespace

@@ -81,7 +81,7 @@ Result<std::vector<TreeEntry>> Tree::list(const Remote& directory) {
   const Status status = directory.client->list(directory.path, [&](const DirectoryEntry& entry) {
     if (!is_plain_name(entry.name)) {
       failed(Error(ErrorKind::protocol, EPROTO, "list", directory.text(),
-                   "the server lists a name that is none; it is left out"));
+                   "the server lists an invalid file name; the entry is skipped"));
     } else if (entry.attributes) {
       out.push_back({entry.name, *entry.attributes});
     } else {

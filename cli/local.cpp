@@ -191,7 +191,7 @@ Result<TemporaryFile> TemporaryFile::create(const std::string& path) {
   const std::string_view directory = directory_name(out.path_);
   std::string name = join(directory, temporary_template(base_name(out.path_)));
   out.fd_ = Descriptor(mkostemp(name.data(), O_CLOEXEC));
-  if (out.fd_.get() < 0) return local_error(errno, "create a temporary file beside it", path);
+  if (out.fd_.get() < 0) return local_error(errno, "create a temporary file next to it", path);
   out.name_ = std::move(name);
   return out;
 }

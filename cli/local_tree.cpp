@@ -79,7 +79,7 @@ Result<LocalDirectory::New> LocalDirectory::create(const std::string& name, std:
     }
     fault = errno;
   }
-  return local_error(fault, "create a temporary file beside it", path(name));
+  return local_error(fault, "create a temporary file next to it", path(name));
 }
 
 Status LocalDirectory::finish(New& file, const Attributes& traits, bool exact) {

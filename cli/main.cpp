@@ -18,13 +18,13 @@ namespace {
 
 std::string overview() {
   std::string out =
-      "usage: nfsrdma-cli COMMAND [OPTION]... OPERAND...\n"
-      "Files on an NFS server over RDMA, without an RDMA device if need be.\n\ncommands:\n";
+      "usage: nfsrdma-cli COMMAND [OPTION]... OPERAND...\nWorks with files on an NFS server over RDMA. An "
+      "RDMA device is not required.\n\ncommands:\n";
   for (const Command& command : all_commands())
     out += "  " + left(command.name, 10) + " " + command.summary + "\n";
   return out +
-         "\n'nfsrdma-cli COMMAND --help' shows the options of a command, 'man nfsrdma-cli' all of it.\n"
-         "A target is host:/path or nfs://host[:port]/path[?opt=val&...].\n";
+         "\n'nfsrdma-cli COMMAND --help' shows the options of a command, 'man nfsrdma-cli' describes "
+         "everything.\nA target is host:/path or nfs://host[:port]/path[?opt=val&...].\n";
 }
 
 int usage_error(const std::string& text) {
@@ -68,7 +68,7 @@ int dispatch(std::span<char*> words) {
   const auto command =
       std::ranges::find(commands, name, [](const Command& row) { return std::string(row.name); });
   if (command == commands.end()) {
-    return usage_error("there is no command '" + name + "'; see 'nfsrdma-cli --help' for those that are");
+    return usage_error("unknown command '" + name + "'; 'nfsrdma-cli --help' lists the commands");
   }
   const Result<Arguments> arguments = parse_arguments(*command, {words.begin() + 1, words.end()});
   if (!arguments) return usage_error(arguments.error().message());

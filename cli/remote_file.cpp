@@ -64,7 +64,8 @@ Result<Replaced> find_replaced(const Remote& target, std::string_view name) {
     remote = remote.child(name);
     attributes = remote.client->stat(remote.path);
   } else if (remote.path.ends_with('/')) {
-    return remote_error(ENOTDIR, remote, "is no directory; leave the slash away or create it with mkdir");
+    return remote_error(ENOTDIR, remote,
+                        "is not a directory; omit the trailing slash, or create it with mkdir");
   }
   if (!attributes && attributes.error().errno_value() != ENOENT) return attributes.error();
   if (attributes && attributes->type != FileType::regular) {
@@ -102,7 +103,7 @@ void discard(RemoteTemporary& temporary) {
   temporary.file.reset();
   const Status status = temporary.remote.client->remove_file(temporary.remote.path);
   if (status || status.error().errno_value() == ENOENT) return;
-  say(temporary.remote.text() + ": could not be removed (" + status.error().message() +
+  say(temporary.remote.text() + ": the temporary file could not be removed (" + status.error().message() +
       "); remove it once the server can be reached");
 }
 

@@ -29,10 +29,10 @@ constexpr auto advice = std::to_array<Advice>({
     {ENOTDIR, "name a directory instead"},
     {ENOSPC, "make room and try again"},
     {EDQUOT, "make room within your quota and try again"},
-    {EROFS, "choose a place that can be written"},
+    {EROFS, "choose a writable place"},
     {EFBIG, "choose a file system for files of this size"},
     {ENAMETOOLONG, "choose a shorter name"},
-    {EPIPE, "check the program that reads it"},
+    {EPIPE, "check the program that reads the output"},
     {EIO, "check the device it is on"},
     {ENOMEM, "free some memory or lower rsize= and wsize="},
 });

@@ -132,7 +132,7 @@ Status apply_traits(const Remote& directory, const Traits& traits) {
   if (!opened) return opened.error();
   if (!are_same(*named, *opened)) {
     return Error(ErrorKind::usage, ENOTDIR, "set attributes", directory.text(),
-                 "is a symbolic link by now; what it leads to is left as it is");
+                 "has become a symbolic link; the attributes of its target are left unchanged");
   }
   return apply([&](const SetAttributes& changes) { return there.set_attributes(".", changes); }, get, traits,
                {});

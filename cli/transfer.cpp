@@ -235,7 +235,10 @@ void Upload::heard(const Answer& answer) {
   Chunk& written = ring_[answer.number];
   --under_way_;
   if (!count || *count == 0) {
-    if (!error_) error_ = count ? local_error(EIO, "WRITE", "the server took no bytes") : count.error();
+    if (!error_)
+      error_ = count ? Error(ErrorKind::server, EIO, "WRITE", "",
+                             "the server accepted no data; check its free space, and see its log")
+                     : count.error();
     return;
   }
   written.wanted += *count;

@@ -115,8 +115,7 @@ void TreeCopy::directory(const Remote& from, const Remote& to, const Attributes&
       case FileType::directory:
         // Paths do not show that the copy is inside the directory that is copied, if a link leads there.
         if (are_same(one.attributes, *copy_)) {
-          tree_.failed(
-              Error(ErrorKind::usage, EINVAL, "cp", source.text(), "is the copy itself, which is left out"));
+          tree_.failed(Error(ErrorKind::usage, EINVAL, "cp", source.text(), "is the copy itself; skipped"));
           break;
         }
         crowd_.add([this, source, target, here, traits_below = one.attributes] {
@@ -139,7 +138,7 @@ void TreeCopy::directory(const Remote& from, const Remote& to, const Attributes&
         break;
       default:
         tree_.failed(Error(ErrorKind::local, EOPNOTSUPP, "cp", source.text(),
-                           "is a device, a FIFO or a socket, which is left out"));
+                           "is a device, a FIFO or a socket; skipped"));
     }
   }
   in_parts(
@@ -205,7 +204,8 @@ Status copy_file(Tree& tree, const Remote& from, const Remote& to, const Attribu
   if (!source) return source.error();
   if (const auto there = to.client->stat(to.path)) {
     if (are_same(*there, attributes))
-      return Error(ErrorKind::usage, EINVAL, "cp", to.text(), "is the file that is to be copied");
+      return Error(ErrorKind::usage, EINVAL, "cp", to.text(),
+                   "is the same file as the source; choose another target");
   }
   const auto fill = [&](std::unique_ptr<File> target) -> Result<std::unique_ptr<File>> {
     if (Status copied = copy_data(tree, from, {*std::move(source), attributes}, *target); !copied)
@@ -237,11 +237,12 @@ void copy_tree(Call& call, const Remote& from, const Remote& to) {
   const auto attributes = from.client->stat(from.path);
   if (!attributes) return call.failed(attributes.error());
   if (to.path == from.path || to.path.starts_with(join(from.path, ""))) {
-    return call.failed(Error(ErrorKind::usage, EINVAL, "cp", to.text(), "is inside of what is to be copied"));
+    return call.failed(Error(ErrorKind::usage, EINVAL, "cp", to.text(),
+                             "is inside the directory that is to be copied; choose another target"));
   }
   if (const auto there = to.client->stat(to.path); there && are_same(*there, *attributes)) {
-    return call.failed(
-        Error(ErrorKind::usage, EINVAL, "cp", to.text(), "is the directory that is to be copied"));
+    return call.failed(Error(ErrorKind::usage, EINVAL, "cp", to.text(),
+                             "is the same directory as the source; choose another target"));
   }
   const Result<Remote> target = without_links(to);
   if (!target) return call.failed(target.error());

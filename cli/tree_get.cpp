@@ -72,7 +72,7 @@ void TreeGet::entry(const Remote& from, const LocalDirectory::Ref& to, TreeEntry
       break;
     default:
       tree_.failed(Error(ErrorKind::local, EOPNOTSUPP, "get", remote.text(),
-                         "is a device, a FIFO or a socket, which is left out"));
+                         "is a device, a FIFO or a socket; skipped"));
   }
 }
 

@@ -128,7 +128,7 @@ void TreePut::entry(const LocalDirectory::Ref& from, const RemoteDirectory::Ref&
     crowd_.add([this, from, to, entry] { symlink(from, to, entry); });
   } else if (!S_ISREG(entry.facts.st_mode)) {
     tree_.failed(Error(ErrorKind::local, EOPNOTSUPP, "put", from->path(entry.name),
-                       "is a device, a FIFO or a socket, which is left out"));
+                       "is a device, a FIFO or a socket; skipped"));
   } else if (static_cast<std::uint64_t>(entry.facts.st_size) <= small_file && !is_replaced(entry)) {
     small.push_back(std::move(entry));
   } else {
@@ -155,7 +155,7 @@ Result<Descriptor> TreePut::open(const LocalDirectory::Ref& from, LocalEntry& en
   if (::fstat(fd.get(), &entry.facts) != 0) return local_error(errno, "stat", from->path(entry.name));
   if (S_ISREG(entry.facts.st_mode)) return fd;
   return Error(ErrorKind::local, EBUSY, "put", from->path(entry.name),
-               "was a file, and is none any more; it is left out");
+               "is no longer a regular file; skipped");
 }
 
 void TreePut::together(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to,
@@ -220,7 +220,7 @@ Result<std::unique_ptr<File>> TreePut::send(int fd, std::unique_ptr<File> file, 
   if (Status synced = file->sync(); !synced) return synced.error();
   if (has_changed(fd, entry.facts)) {
     return Error(ErrorKind::local, EBUSY, "put", path,
-                 "changed while it was read, and the copy may be of neither state; copy it again");
+                 "changed while it was read, so the copy may mix old and new contents; copy it again");
   }
   if (end < size) {  // the file ends in a hole
     SetAttributes longer;

@@ -27,7 +27,7 @@ check_tree_edges() {
   one_sentence "cp -r into itself by a link" itself
   check "cp -r into itself by a link: all but the copy" on_server "cd '$edge/in/in' && test -f one && test -d empty && test ! -e in"
   expect_exit 1 "cp -rT onto itself by a link" cli cp -rqT "$(url edge/in)" "$(url edge/cur)"
-  one_sentence "cp -rT onto itself by a link" "is the directory"
+  one_sentence "cp -rT onto itself by a link" "is the same directory"
   cli_wrap=()
   rm -rf "$edge/in/in"
   for turn in first again; do expect_exit 0 "cp -rT, $turn" cli cp -rqT "$(url edge/in)" "$(url edge/copy)"; done
@@ -37,7 +37,7 @@ check_tree_edges() {
   expect_exit 1 "sum of a FIFO" cli sum "$(url edge/in/fifo)"
   one_sentence "sum of a FIFO" FIFO
   expect_exit 1 "sum -r with a FIFO" cli sum -r "$(url edge/in)"
-  one_sentence "sum -r with a FIFO" FIFO "left out"
+  one_sentence "sum -r with a FIFO" FIFO "skipped"
   same "sum -r: lines as sha256sum's" "$(cd "$export" && find edge/in -type f -exec sha256sum {} + | sed 's|  |  /export/|' | sort)" "$(sort "$work/out")"
   expect_exit 1 "get -r to no name" cli get -rq "$(url edge/in)" ""
   one_sentence "get -r to no name" "no such file"
