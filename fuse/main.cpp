@@ -99,9 +99,9 @@ int run(const MountOptions& options, const std::function<void(const std::string&
       tell(error.text(), kFailed);
       return kFailed;
     }
-    if (options.background && !told) tell(error.text() + "; it is tried again in the background", 0);
+    if (options.background && !told) tell(error.text() + "; retrying in the background", 0);
     if (!pause(next, signals)) {
-      tell(error.text() + "; a signal came, and it is not tried again", kFailed);
+      tell(error.text() + "; a signal arrived, so the mount is not retried", kFailed);
       return kFailed;
     }
     mount = attempt(options, log);
@@ -144,7 +144,7 @@ int in_background(const MountOptions& options) {
     message.append(piece.data(), static_cast<std::size_t>(got));
   }
   if (message.empty()) {
-    say("it ended before it had mounted anything; run it with -f to see why");
+    say("the mount process ended before the mount was complete; run nfsrdma-fuse with -f to see why");
     return kFailed;
   }
   if (message.size() > 1) say(message.substr(1));
@@ -171,7 +171,8 @@ int main_of(const std::string& name, const std::vector<std::string>& words) {
     options->mountpoint = full;
     std::free(full);  // NOLINT: realpath's malloc
   } else {
-    say(options->mountpoint + ": there is no such directory to mount on");
+    say(options->mountpoint +
+        ": the mount point does not exist or cannot be reached; create it or check the path");
     return kFailed;
   }
   if (options->remount) {

@@ -168,9 +168,10 @@ Status Mount::start_on_server() {
     return Error(ErrorKind::local, fault.code().value(), "mount", options_.mountpoint, fault.what());
   }
   if (session_ == nullptr || fuse_session_mount(session_, options_.mountpoint.c_str()) != 0) {
-    return Error(ErrorKind::local, EIO, "mount", options_.mountpoint,
-                 "could not be mounted (libfuse's message is above). Check that it is a directory of yours, "
-                 "/dev/fuse, and fusermount3 if you are not root");
+    return Error(
+        ErrorKind::local, EIO, "mount", options_.mountpoint,
+        "could not be mounted (libfuse's message is above). Check that the mount point is a directory that "
+        "you own, that /dev/fuse can be opened, and, if you are not root, that fusermount3 is installed");
   }
   mounted_ = true;
   if (const auto mount = mounted_at(options_.mountpoint)) device_ = mount->device;
@@ -179,7 +180,7 @@ Status Mount::start_on_server() {
   io.read = read_request;
   io.writev = write_reply;
   if (fuse_session_custom_io(session_, &io, fd) != 0) {
-    return Error(ErrorKind::local, ENOMEM, "mount", options_.mountpoint, "there is no memory");
+    return Error(ErrorKind::local, ENOMEM, "mount", options_.mountpoint, "out of memory");
   }
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
   loop_.watch(fd, EPOLLIN, [this](std::uint32_t) { take_in(); });
@@ -264,7 +265,7 @@ void Mount::serve(const sigset_t& signals) {
   loop_.watch(fd, EPOLLIN, [this, fd](std::uint32_t) { take_signals(fd); });
   loop_.end_turn();
   while (!asked_ && fuse_session_exited(session_) == 0) loop_.turn(async::TimePoint::max());
-  if (asked_) log_(options_.mountpoint + ": a signal asks for the end; unmounting");
+  if (asked_) log_(options_.mountpoint + ": a signal ends the mount; unmounting");
   if (ring_door_) ring_door_->close();
   write_back();
   if (mounted_) unmount();
@@ -395,7 +396,7 @@ void Mount::write_back() {
 
 void Mount::tell_unsent(const std::string& why) const {
   log_(options_.mountpoint + ": " + why +
-       "; what programs have written and the kernel has not sent by now is lost");
+       "; data that programs have written and the kernel has not sent by now is lost");
 }
 
 /// Writes and closes the files, and ends the session.
@@ -410,12 +411,11 @@ void Mount::tell_losses() const {
   std::size_t count = 0;
   for (const auto& file : leaving_) {
     if (file->inode().writes.empty() && !file->file()->has_unstable_data()) continue;
-    if (++count <= kMostNames)
-      log_(file->inode().label + ": not all that was written has reached the server");
+    if (++count <= kMostNames) log_(file->inode().label + ": not all written data has reached the server");
   }
   const std::string others =
       count > kMostNames ? " (and " + std::to_string(count - kMostNames) + " more files)" : "";
-  log_(options_.mountpoint + ": the server does not answer; what it has not been sent by now is lost" +
+  log_(options_.mountpoint + ": the server does not answer; data that has not reached it by now is lost" +
        others);
 }
 

@@ -60,13 +60,13 @@ bool set_client_id(MountOptions& o, std::string_view text) {
 }
 
 constexpr std::array kRows{
-    Row{"hard", nullptr, "wait for a server that does not answer for as long as it takes (default)",
+    Row{"hard", nullptr, "wait without limit for a server that does not answer (default)",
         [](MountOptions& o, std::string_view) { return o.hard = true; }},
-    Row{"soft", nullptr, "give up after timeo, retrans times more: ETIMEDOUT",
+    Row{"soft", nullptr, "fail with ETIMEDOUT after timeo has passed once, and then retrans times more",
         [](MountOptions& o, std::string_view) { return !(o.hard = false); }},
     Row{"softerr", nullptr, "the same as soft",
         [](MountOptions& o, std::string_view) { return !(o.hard = false); }},
-    Row{"retrans", "0 to 100", "how often timeo passes again before soft gives up (default 2)",
+    Row{"retrans", "0 to 100", "how many times timeo passes again before soft gives up (default 2)",
         [](MountOptions& o, std::string_view text) {
           const auto value = number(text, 100);
           o.retrans = value.value_or(0);
@@ -85,67 +85,74 @@ constexpr std::array kRows{
     Row{"v2", nullptr, "the same as vers=2",
         [](MountOptions& o, std::string_view) { return o.target.options.set("vers", "2").has_value(); }},
     Row{"mountvers", "3, or 1 for version 2",
-        "the version of the mount service: that of the NFS version, always",
+        "accepted without effect: the version of the mount service always follows the NFS version",
         [](MountOptions&, std::string_view text) { return text == "3" || text == "1"; }},
-    Row{"proto", "rdma or rdma6", "NFS over RDMA is all that there is here; fabric says over what",
+    Row{"proto", "rdma or rdma6",
+        "accepted without effect: the transport is always RDMA, and fabric selects what carries it",
         [](MountOptions&, std::string_view text) { return text == "rdma" || text == "rdma6"; }},
     Row{"rdma", nullptr, "the same as proto=rdma", [](MountOptions&, std::string_view) { return true; }},
-    Row{"acregmin", "seconds", "believe a file's attributes at least so long (default 3)",
+    Row{"acregmin", "seconds", "minimum time for which a file's attributes are cached (default 3)",
         [](MountOptions& o, std::string_view t) { return set_seconds(o.cache.file_min, t); }},
-    Row{"acregmax", "seconds", "believe a file's attributes at most so long (default 60)",
+    Row{"acregmax", "seconds", "maximum time for which a file's attributes are cached (default 60)",
         [](MountOptions& o, std::string_view t) { return set_seconds(o.cache.file_max, t); }},
     Row{"acdirmin", "seconds", "the same as acregmin for directories (default 30)",
         [](MountOptions& o, std::string_view t) { return set_seconds(o.cache.directory_min, t); }},
     Row{"acdirmax", "seconds", "the same as acregmax for directories (default 60)",
         [](MountOptions& o, std::string_view t) { return set_seconds(o.cache.directory_max, t); }},
-    Row{"actimeo", "seconds", "all four of acregmin, acregmax, acdirmin and acdirmax", set_all_times},
-    Row{"ac", nullptr, "believe attributes for a while (default)",
-        [](MountOptions&, std::string_view) { return true; }},
-    Row{"noac", nullptr, "believe none, and write through: the same as actimeo=0,sync",
+    Row{"actimeo", "seconds", "set all four of acregmin, acregmax, acdirmin and acdirmax", set_all_times},
+    Row{"ac", nullptr, "cache attributes (default)", [](MountOptions&, std::string_view) { return true; }},
+    Row{"noac", nullptr, "do not cache attributes, and write synchronously: the same as actimeo=0,sync",
         [](MountOptions& o, std::string_view) { return (o.cache.sync = true) && set_all_times(o, "0"); }},
     Row{"lookupcache", "all, none or pos",
-        "which names are believed for a while: all, none, or those that are there", set_lookupcache},
-    Row{"cto", nullptr, "drop what is cached of a file that has changed when it is opened (default)",
+        "the names that are cached: all, none, or only (pos) those that exist", set_lookupcache},
+    Row{"cto", nullptr, "when a file is opened that has changed, drop its cached contents (default)",
         [](MountOptions& o, std::string_view) { return o.cache.close_to_open = true; }},
-    Row{"nocto", nullptr, "keep it",
+    Row{"nocto", nullptr, "keep the cached contents of such a file",
         [](MountOptions& o, std::string_view) { return !(o.cache.close_to_open = false); }},
-    Row{"sync", nullptr, "a write is on the server's disk when it is answered",
+    Row{"sync", nullptr, "a write returns when its data is on the server's disk",
         [](MountOptions& o, std::string_view) { return o.cache.sync = true; }},
-    Row{"async", nullptr, "a write is on its way when it is answered, on disk after fsync or close (default)",
+    Row{"async", nullptr,
+        "a write returns when its data is on its way; it is on the server's disk after fsync or close "
+        "(default)",
         [](MountOptions& o, std::string_view) { return !(o.cache.sync = false); }},
     Row{"writeback_cache", nullptr,
-        "let the kernel gather writes in its cache: only where nobody else writes to these files",
+        "let the kernel collect writes in its cache; only if nobody else writes to these files",
         [](MountOptions& o, std::string_view) { return o.cache.kernel_gathers = true; }},
-    Row{"ring", nullptr, "let programs read and write past the kernel, by nfsrdma/ring.h (default)",
+    Row{"ring", nullptr,
+        "allow programs to bypass the kernel for reads and writes, by nfsrdma/ring.h (default)",
         [](MountOptions& o, std::string_view) { return o.ring = true; }},
-    Row{"noring", nullptr, "do not", [](MountOptions& o, std::string_view) { return !(o.ring = false); }},
+    Row{"noring", nullptr, "do not allow it",
+        [](MountOptions& o, std::string_view) { return !(o.ring = false); }},
     Row{"lock", nullptr, "the same as local_lock=none",
         [](MountOptions& o, std::string_view) { return set_local_lock(o, "none"); }},
     Row{"nolock", nullptr, "the same as local_lock=all",
         [](MountOptions& o, std::string_view) { return set_local_lock(o, "all"); }},
-    Row{"local_lock", "none, flock, posix or all", "which locks are this machine's alone (default none)",
+    Row{"local_lock", "none, flock, posix or all", "the locks that hold on this machine only (default none)",
         set_local_lock},
     Row{"clientid", "a name",
-        "what the server knows this client by, where the machine's id and name are not its own",
+        "the identity that this client presents to the server, if another machine has the same machine-id "
+        "and host name",
         set_client_id},
     Row{"retry", "minutes",
-        "try for so long where the server cannot be reached (default 2, with bg 10000, for nfsrdma-fuse 0)",
+        "how long to repeat the mount if the server cannot be reached (default 2; with bg 10000; for "
+        "nfsrdma-fuse 0)",
         [](MountOptions& o, std::string_view text) {
           o.retry = number(text, 1000000);
           return o.retry.has_value();
         }},
-    Row{"bg", nullptr, "after a first failure go on trying in the background",
+    Row{"bg", nullptr, "after a first failure, repeat the mount in the background",
         [](MountOptions& o, std::string_view) { return o.background = true; }},
-    Row{"fg", nullptr, "try in the foreground (default)",
+    Row{"fg", nullptr, "repeat the mount in the foreground (default)",
         [](MountOptions& o, std::string_view) { return !(o.background = false); }},
-    Row{"remount", nullptr, "change what the kernel has of a mount: ro, noatime, nosuid, nodev, noexec",
+    Row{"remount", nullptr,
+        "change the flags that the kernel keeps for a mount: ro, noatime, nosuid, nodev, noexec",
         [](MountOptions& o, std::string_view) { return o.remount = true; }},
-    Row{"ro", nullptr, "read only",
+    Row{"ro", nullptr, "mount read-only",
         [](MountOptions& o, std::string_view) {
           o.kernel.emplace_back("ro");
           return true;
         }},
-    Row{"rw", nullptr, "for reading and writing (default)",
+    Row{"rw", nullptr, "mount for reading and writing (default)",
         [](MountOptions& o, std::string_view) {
           std::erase(o.kernel, "ro");
           return true;
@@ -284,11 +291,11 @@ Result<MountOptions> parse_command_line(const std::string& name, const std::vect
   }
   if (options.help || options.version) return options;
   if (operands.size() != 2) {
-    return usage("it takes what to mount and where: " + name + " host:/path /mountpoint; see --help");
+    return usage("two operands are needed, what to mount and where: " + name +
+                 " host:/path /mountpoint; see --help");
   }
   if (options.cache.kernel_gathers && options.cache.sync) {
-    return usage(
-        "writeback_cache does not go with sync or noac: the one gathers writes, the others do not wait");
+    return usage("writeback_cache cannot be combined with sync or noac: it delays writes, which they forbid");
   }
   // An ordinary user does not get them, because fusermount3 refuses options that the administrator has not
   // allowed.
@@ -309,14 +316,13 @@ std::string help_text(const std::string& name) {
     left.resize(std::max<std::size_t>(left.size() + 2, 34), ' ');
     return "  " + left + right + "\n";
   };
-  std::string out =
-      "usage: " + name +
-      " host:/path MOUNTPOINT [-o option,option=value ...]\n\n"
-      "Mounts an export of an NFSv3 or NFSv4 server over RDMA: through an RDMA device, or with iWARP\n"
-      "over TCP where there is none. fusermount3 -u MOUNTPOINT, or umount, ends it.\n\n";
-  out += line("-f", "stay in the foreground, with messages on standard error");
-  out += line("-d", "the same, with every request of the kernel");
-  out += line("--log FILE", "messages to FILE instead of syslog");
+  std::string out = "usage: " + name +
+                    " host:/path MOUNTPOINT [-o option,option=value ...]\n\nMounts an export of an NFSv3 or "
+                    "NFSv4 server over RDMA: through an RDMA device, or with iWARP\nover TCP where there is "
+                    "none. Unmount it with fusermount3 -u MOUNTPOINT, or umount.\n\n";
+  out += line("-f", "stay in the foreground, and write messages to standard error");
+  out += line("-d", "like -f, and show every request of the kernel");
+  out += line("--log FILE", "write messages to FILE instead of syslog");
   out += line("--help, --version", "");
   out += "\noptions, as in nfs(5):\n";
   for (const OptionHelp& help : option_help()) {

@@ -98,7 +98,8 @@ Result<unsigned long> remount_flags(const std::string& mountinfo, const std::str
                                     const std::vector<std::string>& words) {
   const auto mount = topmost_mount(mountinfo, mountpoint);
   if (!mount || !mount->is_nfsrdma()) {
-    return refused(mountpoint, "there is no mount of nfsrdma to be changed here; mount it without remount");
+    return refused(mountpoint,
+                   "nfsrdma is not mounted here, so remount has nothing to change; mount it without remount");
   }
   unsigned long flags = 0;
   for (const std::string& word : split(mount->options)) put_upon(flags, word);
@@ -120,9 +121,8 @@ Status check_unchanged(const std::string& in_force, const std::vector<std::strin
     if (auto done = set_options(after, word); !done) return done;
     if (after.kernel != now.kernel && std::ranges::count(now.kernel, word) != 0) after.kernel = now.kernel;
     if (options_text(after) == before || was_negotiated(word, now.target.options)) continue;
-    return Error(
-        ErrorKind::usage, EINVAL, "remount", "",
-        "'" + word + "' cannot be changed while it is mounted; unmount it, and mount it with that option");
+    return Error(ErrorKind::usage, EINVAL, "remount", "",
+                 "'" + word + "' cannot be changed by remount; unmount, then mount with this option");
   }
   return {};
 }
@@ -133,9 +133,9 @@ Status remount(const MountOptions& options) {
   if (!flags) return flags.error();
   const std::string in_force = options_in_force(content(where + "/" + std::string(kStatisticsName)));
   if (in_force.empty()) {
-    return Error(
-        ErrorKind::local, EACCES, "remount", where,
-        "its options cannot be read; a mount is changed by who made it, or by root where that sees it");
+    return Error(ErrorKind::local, EACCES, "remount", where,
+                 "the options of the mount cannot be read; remount as the user who mounted it, or as root if "
+                 "root may access the mount");
   }
   if (auto done = check_unchanged(in_force, options.words); !done) return done;
   if (::mount(options.source.c_str(), where.c_str(), nullptr, MS_REMOUNT | *flags, nullptr) == 0) return {};

@@ -720,7 +720,7 @@ TEST_CASE(
   CHECK_FALSE(m.daemon->ended(1s));
   m.daemon->signal(SIGTERM);
   CHECK(m.daemon->ended(3s) == 0);
-  CHECK(content_of(m.log).find("lost-file: not all that was written") != std::string::npos);
+  CHECK(content_of(m.log).find("lost-file: not all written data") != std::string::npos);
   CHECK_FALSE(m.stands());
   ::close(fd);
 }
