@@ -23,7 +23,8 @@ std::uint32_t take(std::span<const std::byte> in, std::size_t at, unsigned octet
 
 Error malformed(const char* what) {
   return {ErrorKind::usage, EINVAL, "acl", "",
-          std::string("this is no list as ") + what + " has it; use setfacl or nfs4_setfacl"};
+          std::string("the value is not an access control list in the format of ") + what +
+              "; use setfacl or nfs4_setfacl"};
 }
 
 /// nfsace4. `who` needs no bound of its own, because it cannot be longer than the octets that it is decoded

@@ -39,7 +39,8 @@ constexpr auto kMask = std::to_array<Letter>({{'r', 0x1},
 constexpr auto kAliases = std::to_array<Letter>({{'R', 0x120089}, {'W', 0x160196}, {'X', 0x1200a0}});
 
 Error malformed(std::string_view entry, const std::string& why) {
-  return {ErrorKind::usage, EINVAL, "acl", "", "'" + std::string(entry) + "' is no entry of a list: " + why};
+  return {ErrorKind::usage, EINVAL, "acl", "",
+          "'" + std::string(entry) + "' is not a valid ACL entry: " + why};
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -104,15 +105,15 @@ Status read_ace(std::string_view entry, Nfs4Acl& out) {
   if (who == std::string_view::npos || mask == who)
     return malformed(entry, "write it as A:flags:principal:permissions");
   const auto type = flags == 1 ? bits_of(entry[0], kTypes) : std::nullopt;
-  if (!type) return malformed(entry, "it begins with A, D, U or L");
+  if (!type) return malformed(entry, "it must begin with A, D, U or L");
   Nfs4Ace ace;
   ace.type = *type;
   if (!read_letters(entry.substr(flags + 1, who - flags - 1), kFlags, {}, ace.flags))
-    return malformed(entry, "its flags are of fdniSFg");
+    return malformed(entry, "its flags must be letters of fdniSFg");
   ace.who = entry.substr(who + 1, mask - who - 1);
-  if (ace.who.empty()) return malformed(entry, "it names nobody");
+  if (ace.who.empty()) return malformed(entry, "it names no principal");
   if (!read_letters(entry.substr(mask + 1), kMask, kAliases, ace.mask))
-    return malformed(entry, "its permissions are of rwaDdxtTnNcCoy, or R, W and X");
+    return malformed(entry, "its permissions must be letters of rwaDdxtTnNcCoy, or R, W and X");
   out.push_back(std::move(ace));
   return {};
 }
@@ -224,10 +225,10 @@ Status read_entry(std::string_view entry, PosixAcls& out, const AclNames& names)
   } else if (is_word(words[0], "other") && !named) {
     ace.tag = AclTag::other;
   } else {
-    return malformed(entry, "it begins with user, group, mask or other");
+    return malformed(entry, "it must begin with user, group, mask or other");
   }
   const auto permissions = read_permissions(words[2]);
-  if (!permissions) return malformed(entry, "its permissions are of rwx-, or a digit up to 7");
+  if (!permissions) return malformed(entry, "its permissions must be letters of rwx-, or a digit up to 7");
   ace.permissions = *permissions;
   if (named) {
     const auto id = read_id(ace.tag == AclTag::group, words[1], names);

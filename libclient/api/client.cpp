@@ -39,8 +39,8 @@ R within_limits(const Target& target, Make make) {
     return make(bounded(target));
   } catch (const std::system_error& failed) {
     return Error(ErrorKind::local, failed.code().value(), "connect", target.host,
-                 "no descriptor or no thread is left for it (" + failed.code().message() +
-                     "); close some, or raise the limits: ulimit -n, ulimit -u");
+                 "no file descriptor or thread is available for the connection (" + failed.code().message() +
+                     "); close some, or raise the limits (ulimit -n, ulimit -u)");
   }
 }
 
@@ -156,7 +156,7 @@ Error ClientImpl::called_from_callback() const {
 
 Error ClientImpl::inherited() const {
   return {ErrorKind::usage, ENOTCONN, "", target_.host,
-          "this process was forked from the one that connected; connect anew in the child"};
+          "the connection belongs to the parent process; connect again in the child process"};
 }
 
 void ClientImpl::tell_later(std::weak_ptr<const void> unless_gone, std::function<void()> callback) {
@@ -237,7 +237,7 @@ Status ClientImpl::start_keeper() {
     keeper_ = std::thread([this] { keep(); });
   } catch (const std::system_error& failed) {
     return Error(ErrorKind::local, failed.code().value(), "connect", target_.host,
-                 "no thread is left for keeping the lease (" + failed.code().message() +
+                 "no thread could be created to renew the lease (" + failed.code().message() +
                      "); end some, or raise the limit: ulimit -u, or TasksMax= of the service");
   }
   return {};

@@ -96,8 +96,8 @@ void FileImpl::operator delete(FileImpl* file, std::destroying_delete_t) {
 
 Error FileImpl::too_large(const char* what, std::size_t size, std::uint32_t most) const {
   return {ErrorKind::usage, EINVAL, what, path_,
-          std::to_string(size) + " bytes in one request; this server takes " + std::to_string(most) +
-              " (Info::rsize, wsize)"};
+          std::to_string(size) + " bytes are too many for one request; this server accepts " +
+              std::to_string(most) + " (Info::rsize, wsize)"};
 }
 
 /// Returns an error if the range ends beyond 2^64 - 1, because offsets would wrap around to the begin of the
@@ -106,7 +106,7 @@ std::optional<Error> FileImpl::too_far(std::size_t size, std::uint64_t offset) c
   if (size <= std::numeric_limits<std::uint64_t>::max() - offset) return std::nullopt;
   return Error(ErrorKind::usage, EFBIG, "WRITE", path_,
                std::to_string(size) + " bytes at " + std::to_string(offset) +
-                   " would end beyond what a file can be; write nearer to its begin");
+                   " would end beyond the largest possible file size; write at a lower offset");
 }
 
 std::optional<Error> FileImpl::unusable(engine::Access access) const {
@@ -307,7 +307,7 @@ async::Task<Result<std::optional<Extent>>> FileImpl::find_extent(engine::ServerF
   const auto explained = [this](const Error& error) {
     if (error.errno_value() != EOPNOTSUPP) return error;
     return Error(ErrorKind::server, ENOTSUP, "SEEK", path_,
-                 "the server cannot tell where holes are; transfer the file without -p");
+                 "the server cannot report where holes are; transfer the file without -p");
   };
   auto now = co_await file.attributes();
   if (!now) co_return now.error();
@@ -384,7 +384,8 @@ Result<std::uint64_t> FileImpl::copy_from(File& source, std::uint64_t source_off
                                           std::uint64_t count) {
   auto* from = dynamic_cast<FileImpl*>(&source);
   if (from == nullptr || &from->client_ != &client_) {
-    return Error(ErrorKind::usage, EXDEV, "COPY", path_, "the source is a file of another Client");
+    return Error(ErrorKind::usage, EXDEV, "COPY", path_,
+                 "the source file belongs to another Client; open both with the same one");
   }
   engine::ServerFileRef kept;
   return run<Result<std::uint64_t>>(engine::Access::write, [&](engine::ServerFile& /*file*/) {
@@ -405,7 +406,8 @@ Result<std::optional<LockHolder>> FileImpl::test_lock(const LockRequest& request
 
 async::Task<Status> FileImpl::lock_task(engine::ServerFile& file, LockRequest request,
                                         std::chrono::milliseconds most) {
-  const Error taken(ErrorKind::server, EAGAIN, "LOCK", path_, "somebody else has a lock there");
+  const Error taken(ErrorKind::server, EAGAIN, "LOCK", path_,
+                    "a conflicting lock is held by another process or client");
   if (most <= std::chrono::milliseconds(0)) {
     auto holder = co_await file.lock(request);
     if (!holder) co_return holder.error();

@@ -75,8 +75,10 @@ class ManyFiles {
         out.push_back(std::move(*result));
         continue;
       }
-      Error why = ended ? Error(ErrorKind::local, EIO, "", path, "it was forgotten; please report this")
-                        : ended.error();
+      Error why =
+          ended ? Error(ErrorKind::local, EIO, "", path,
+                        "this path was not processed, which is an error in this program; please report it")
+                : ended.error();
       if (result) why = result->error();
       out.emplace_back(why.about(why.operation(), path));
     }

@@ -121,7 +121,8 @@ template <class Make>
 Status NamesImpl<Face>::on_paths(std::string_view first, Names& target, std::string_view second, Make make) {
   const auto* begin = dynamic_cast<PathBegin*>(&target);
   if (begin == nullptr || &begin->client() != &client()) {
-    return Error(ErrorKind::usage, EXDEV, "", std::string(second), "is in a directory of another Client");
+    return Error(ErrorKind::usage, EXDEV, "", std::string(second),
+                 "the name is in a directory of another Client; use one Client for both names");
   }
   auto from = parse(first);
   if (!from) return from.error();
@@ -231,8 +232,9 @@ Status NamesImpl<Face>::make_node(std::string_view path, FileType type, std::uin
     case FileType::block:
       break;
     default:
-      return Error(ErrorKind::usage, EINVAL, "mknod", std::string(path),
-                   "files, directories and symbolic links are made by calls of their own");
+      return Error(
+          ErrorKind::usage, EINVAL, "mknod", std::string(path),
+          "mknod does not create files, directories or symbolic links; use open, make_directory or symlink");
   }
   return on_path<Status>(path, [&](Path at, Paths& paths) {
     return paths.make_node(std::move(at), type, {major, minor}, mode);
@@ -348,7 +350,7 @@ Status NamesImpl<Face>::set_acl(std::string_view path, const Acl& acl, bool foll
   Acl whole = acl;
   if (auto* lists = std::get_if<PosixAcls>(&whole)) {
     if (lists->access.empty())
-      return Error(ErrorKind::usage, EINVAL, "acl", std::string(path), "there is no access list; give one");
+      return Error(ErrorKind::usage, EINVAL, "acl", std::string(path), "the access ACL is missing; give one");
     for (PosixAcl* list : {&lists->access, &lists->inherited}) {
       auto good = ordered(std::move(*list));
       if (!good) return good.error();

@@ -273,68 +273,75 @@ struct Row {
 };
 
 constexpr auto rows = std::to_array<Row>({
-    {{"vers", "4.2, 4.1, 4.0, 4, 3 or 2", "NFS version (default: the highest that the server speaks)"},
+    {{"vers", "4.2, 4.1, 4.0, 4, 3 or 2", "NFS version (default: the highest that the server supports)"},
      set_vers},
     {{"port", "a port number",
-      "the server's port for NFS over RDMA (default 20049; for version 3 what its rpcbind says)"},
+      "the server's port for NFS over RDMA (default 20049; for version 3, the port that the server's rpcbind "
+      "names)"},
      set_port},
-    {{"mounthost", "a host name", "where version 3's mount service is (default: on the server)"},
+    {{"mounthost", "a host name", "for version 3: the host of the mount service (default: the server)"},
      set_mounthost},
-    {{"mountport", "a port number", "the mount service's port (default: what rpcbind says)"}, set_mountport},
-    {{"mountproto", "tcp or udp", "what carries the mount service (default: tcp, else udp)"}, set_mountproto},
+    {{"mountport", "a port number", "the port of the mount service (default: the port that rpcbind names)"},
+     set_mountport},
+    {{"mountproto", "tcp or udp", "the transport protocol of the mount service (default: tcp, else udp)"},
+     set_mountproto},
     {{"clientaddr", "an IPv4 or IPv6 address",
-      "where a server of version 4.0 calls back (default: this machine's address towards it)"},
+      "for version 4.0: the address at which the server calls back (default: the address of this machine on "
+      "the path to the server)"},
      set_clientaddr},
     {{"callback_port", "a port number, or 0",
-      "the TCP port on which version 4.0 is called back (default 0: any that is free)"},
+      "for version 4.0: the TCP port on which the server calls back (default 0: any free port)"},
      set_callback_port},
     {{"fabric", "auto, verbs or iwarp",
-      "what carries RDMA: verbs a device, iwarp a TCP socket (default auto: verbs where a device leads "
-      "there)"},
+      "the transport of RDMA: verbs is an RDMA device, iwarp is a TCP socket (default auto: verbs if a "
+      "device leads to the server)"},
      set_fabric},
-    {{"rsize", "bytes from 1024 to 16M", "most bytes of one READ (default 1M)"}, set_rsize},
-    {{"wsize", "bytes from 1024 to 16M", "most bytes of one WRITE (default 1M)"}, set_wsize},
+    {{"rsize", "bytes from 1024 to 16M", "maximum number of bytes of one READ (default 1M)"}, set_rsize},
+    {{"wsize", "bytes from 1024 to 16M", "maximum number of bytes of one WRITE (default 1M)"}, set_wsize},
     {{"read_plus", "auto, yes or no",
-      "with version 4.2, have the server report holes of files that are read, and not send them (default "
-      "auto: of sparse files, if the server does)"},
+      "with version 4.2, let the server report the holes of files that are read instead of sending zeros "
+      "(default auto: for sparse files, if the server reports holes)"},
      set_read_plus},
     {{"timeo", "tenths of a second, or a time such as 30s or 500ms",
-      "fail an operation that got no answer for so long (default 60s)"},
+      "time after which an operation without an answer fails (default 60s)"},
      set_timeo},
-    {{"connect_timeout", "a time such as 10s or 500ms", "give up connecting after so long (default 10s)"},
+    {{"connect_timeout", "a time such as 10s or 500ms",
+      "time after which an attempt to connect is given up (default 10s)"},
      set_connect_timeout},
-    {{"sec", "sys, krb5, krb5i, krb5p, or several with : between",
-      "what proves who callers are: numbers (sys) or Kerberos tickets; krb5i also protects from changes, "
-      "krb5p "
-      "from being read; the first of several that the server takes (default: the strongest that the server "
-      "offers there and that there is a ticket for)"},
+    {{"sec", "sys, krb5, krb5i, krb5p, or several separated by :",
+      "how users prove their identity: by numbers (sys) or Kerberos tickets (krb5); krb5i also protects the "
+      "data against changes, krb5p also against reading; of several, the first that the server accepts is "
+      "used (default: the strongest that the server offers for the path and for which there is a ticket)"},
      set_sec},
     {{"keytab", "a file",
-      "for Kerberos: this machine's keys (default: a mount by root has /etc/krb5.keytab, others their own "
-      "tickets)"},
+      "for Kerberos: the file with this machine's keys (default: /etc/krb5.keytab for a mount by root; other "
+      "users use their own tickets)"},
      set_keytab},
-    {{"ccache", "FILE:/path, a path, KEYRING:name or another cache that KRB5CCNAME may name",
-      "for Kerberos: the tickets in this cache instead of one's own"},
+    {{"ccache", "FILE:/path, a path, KEYRING:name or another form of KRB5CCNAME",
+      "for Kerberos: the cache with the tickets to use instead of the one that KRB5CCNAME names"},
      set_ccache},
     {{"gssport", "a port number",
-      "for Kerberos: the server's port for NFS over TCP, where contexts are made (default 2049)"},
+      "for Kerberos: the server's port for NFS over TCP, where security contexts are created (default 2049)"},
      set_gssport},
-    {{"uid", "a number", "user id that the server sees (default: the caller's)"}, set_uid},
-    {{"gid", "a number", "group id that the server sees (default: the caller's)"}, set_gid},
-    {{"crc", "auto, on or off", "CRC32C on the iwarp fabric (default auto: where the server wants it)"},
+    {{"uid", "a number", "user id that is sent to the server (default: the caller's)"}, set_uid},
+    {{"gid", "a number", "group id that is sent to the server (default: the caller's)"}, set_gid},
+    {{"crc", "auto, on or off", "CRC32C on the iwarp fabric (default auto: if the server requires it)"},
      set_crc},
-    {{"credits", "a number from 1 to 1024", "most calls under way, if the server grants them (default 64)"},
+    {{"credits", "a number from 1 to 1024",
+      "maximum number of calls in flight, if the server grants as many (default 64)"},
      set_credits},
-    {{"nconnect", "a number from 1 to 16", "connections to the server that share the work (default 1)"},
+    {{"nconnect", "a number from 1 to 16",
+      "number of connections to the server that share the work (default 1)"},
      set_nconnect},
-    {{"remoteports", "addresses as numbers, with ~ between, or the first-last of several",
-      "more addresses of the server, each with a connection of its own at least (default: none)"},
+    {{"remoteports", "numeric addresses separated by ~, or a range first-last",
+      "more addresses of the server; each gets at least one connection (default: none)"},
      set_remoteports},
     {{"threads", "a number from 1 to 16",
-      "threads that share the work of connections over TCP, which are as many at least (default 1)"},
+      "number of threads that share the work of the connections over TCP; there are at least as many "
+      "connections (default 1)"},
      set_threads},
     {{"busy_poll", "microseconds from 0 to 10000",
-      "on the verbs fabric, look for answers so long before sleeping (default 0: never)"},
+      "on the verbs fabric, poll for answers for this time before sleeping (default 0: never)"},
      set_busy_poll},
 });
 
@@ -364,9 +371,9 @@ Error unknown(std::string_view name) {
   name = name.substr(0, longest_name);
   const auto nearest =
       std::ranges::min_element(rows, {}, [name](const Row& row) { return distance(name, row.help.name); });
-  std::string text = "there is no option '" + std::string(name) + "'; ";
+  std::string text = "unknown option '" + std::string(name) + "'; ";
   if (distance(name, nearest->help.name) <= std::max<std::size_t>(1, name.size() / 2)) {
-    return usage(text + "perhaps '" + nearest->help.name + "' is meant");
+    return usage(text + "did you mean '" + nearest->help.name + "'?");
   }
   text += "use one of ";
   for (const Row& row : rows) text += (&row == rows.data() ? "" : ", ") + std::string(row.help.name);

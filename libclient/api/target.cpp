@@ -79,7 +79,7 @@ Status set_query(Options& options, std::string_view text, std::string_view query
 
 Status set_authority(Target& target, std::string_view text, std::string_view authority) {
   if (authority.find('@') != std::string_view::npos) {
-    return usage(text, "a user before '@' means nothing to NFS; use the options uid= and gid=");
+    return usage(text, "NFS does not take a user name before '@'; use the options uid= and gid=");
   }
   std::string_view rest = authority;
   std::string_view host;
@@ -101,14 +101,14 @@ Status set_authority(Target& target, std::string_view text, std::string_view aut
   target.host = *decoded;
   if (rest.empty() || rest == ":") return {};
   if (rest[0] != ':')
-    return usage(text, "after the address comes :port or /path; write nfs://[::1]:20049/path");
+    return usage(text, "after the address, only :port or /path may follow; write nfs://[::1]:20049/path");
   return target.options.set("port", rest.substr(1));
 }
 
 Result<Target> parse_url(std::string_view text, const Options& base) {
   std::string_view rest = text.substr(scheme.size());
   if (rest.find('#') != std::string_view::npos) {
-    return usage(text, "a target has no fragment; write '#' in a name as %23");
+    return usage(text, "a target cannot have a fragment; write '#' in a name as %23");
   }
   const std::size_t question = rest.find('?');
   const std::string_view query = question == std::string_view::npos ? "" : rest.substr(question + 1);
@@ -136,7 +136,7 @@ Result<Target> parse_mount_form(std::string_view text, const Options& base) {
     // not.
     const std::size_t colon = rest.substr(0, rest.find('/')).rfind(':');
     if (colon == std::string_view::npos)
-      return usage(text, "that is no target; write host:/path or nfs://host/path");
+      return usage(text, "this is not a target; write host:/path or nfs://host/path");
     host = rest.substr(0, colon);
     rest.remove_prefix(colon);
     if (host.find(':') != std::string_view::npos) {
@@ -144,7 +144,7 @@ Result<Target> parse_mount_form(std::string_view text, const Options& base) {
     }
     if (!plain_host(host)) return usage(text, "the host's name is missing or malformed; write host:/path");
   }
-  if (!rest.starts_with(':')) return usage(text, "after the host comes a colon; write host:/path");
+  if (!rest.starts_with(':')) return usage(text, "a colon must follow the host; write host:/path");
   rest.remove_prefix(1);
   if (!rest.empty() && rest[0] != '/') return usage(text, "the path is not absolute; write host:/path");
   return Target{std::string(host), rest.empty() ? "/" : std::string(rest), base};
@@ -154,10 +154,11 @@ Result<Target> parse_mount_form(std::string_view text, const Options& base) {
 
 Result<Target> parse_target(std::string_view text, const Options& base) {
   if (has_nul(text))
-    return usage(text.substr(0, text.find('\0')), "a target has no NUL; write nfs://host/path");
+    return usage(text.substr(0, text.find('\0')),
+                 "a target cannot contain a NUL character; write nfs://host/path");
   if (text.starts_with(scheme)) return parse_url(text, base);
   if (text.find("://") != std::string_view::npos && text.find("://") < text.find('/')) {
-    return usage(text, "only nfs:// is known; write nfs://host/path");
+    return usage(text, "only nfs:// is supported; write nfs://host/path");
   }
   return parse_mount_form(text, base);
 }

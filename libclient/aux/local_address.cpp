@@ -16,7 +16,7 @@ namespace nfsrdma::aux {
 Result<rpc::Address> local_address_towards(const rpc::Address& server) {
   const auto failed = [&server] {
     return Error(ErrorKind::local, errno, "getsockname", fabric::peer_text(server.storage, ""),
-                 std::string("this machine's address towards the server cannot be told: ") +
+                 std::string("this machine's address on the path to the server cannot be determined: ") +
                      std::strerror(errno) + "; give it with clientaddr=");
   };
   // Connecting a datagram socket chooses its route, and sends nothing.

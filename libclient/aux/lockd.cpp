@@ -44,20 +44,23 @@ Error lock_error(nlm4_stats status, const char* what, const std::string& server)
   };
   switch (status) {
     case NLM4_DENIED_NOLOCKS:
-      return make(ENOLCK,
-                  "the server's lock service can give no lock; does rpc.statd run there? Its log says more");
+      return make(
+          ENOLCK,
+          "the server's lock service cannot grant locks; check that rpc.statd runs there, and see its log");
     case NLM4_DEADLCK:
-      return make(EDEADLK, "to wait for this lock would be a deadlock");
+      return make(EDEADLK, "waiting for this lock would cause a deadlock");
     case NLM4_ROFS:
       return make(EROFS, "the server's file system is read-only");
     case NLM4_STALE_FH:
-      return make(ESTALE, "the server does not know the file any more");
+      return make(ESTALE, "the server no longer knows the file");
     case NLM4_DENIED_GRACE_PERIOD:
-      return make(EAGAIN, "the server has restarted and says nothing of locks for a while yet");
+      return make(
+          EAGAIN,
+          "the server has restarted and processes no lock requests until its grace period ends; try again");
     case NLM4_FBIG:
-      return make(EFBIG, "the range ends behind what the server can lock");
+      return make(EFBIG, "the range ends beyond the last offset that the server can lock");
     default:
-      return make(ENOLCK, "the server's lock service failed; its log says more");
+      return make(ENOLCK, "the server's lock service failed; see its log");
   }
 }
 
@@ -102,8 +105,8 @@ async::Task<Result<Remote>> find_service(async::Loop& loop, std::vector<rpc::Add
   }
   if (first) co_return *first;
   co_return Error(ErrorKind::server, EPROTONOSUPPORT, "lock", server,
-                  "the server's rpcbind does not know the service; do lockd and rpc.statd run there? With "
-                  "local_lock=all locks are this machine's alone");
+                  "the server's rpcbind does not list the lock service; check that lockd and rpc.statd run "
+                  "there, or mount with local_lock=all, which keeps locks local to this machine");
 }
 
 }  // namespace
@@ -193,7 +196,7 @@ async::Task<Result<typename P<4>::Res>> Lockd::ask(security::Caller caller, type
     if (places_.must_wait()) in_time = co_await places_.wait(deadline);
     if (!in_time) {
       co_return Error(ErrorKind::timeout, ETIMEDOUT, P<4>::name, options_.server,
-                      "other questions to the lock service have no answer yet");
+                      "earlier requests to the lock service have not been answered yet");
     }
     const auto latest = std::min(deadline, loop_.now() + options_.call_timeout);
     std::optional<Error> error;
@@ -411,7 +414,7 @@ async::Task<Result<std::uint32_t>> Lockd::server_state(async::TimePoint deadline
   if (!answer) co_return answer.error();
   if (answer->res_stat != 0) {
     co_return Error(ErrorKind::server, EOPNOTSUPP, "SM_STAT", options_.server,
-                    "the server does not tell its state number");
+                    "the server's statd does not report its state number");
   }
   co_return static_cast<std::uint32_t>(answer->state);
 }
@@ -543,8 +546,8 @@ void Lockd::look() {
 std::string Lockd::how() const {
   std::string version = "NLM " + std::to_string(version_);
   if (!options_.listens || (!tried_ && !looked_)) return version;
-  if (!why_not_) return version + "; the server calls whoever waits";
-  return version + "; whoever waits asks again: " + why_not_->message();
+  if (!why_not_) return version + "; the server calls back when it grants a lock";
+  return version + "; waiting locks are polled: " + why_not_->message();
 }
 
 async::Task<void> Lockd::close(async::TimePoint deadline) {

@@ -38,8 +38,8 @@ Error refused(mountstat3 status, const std::string& server, const std::string& p
     case MNT3ERR_PERM:
     case MNT3ERR_ACCES:
       return make(EACCES,
-                  "the server does not export this to this machine, or wants a privileged port (exports(5): "
-                  "insecure); `nfsrdma-cli exports` lists what it exports");
+                  "the server does not export this to this machine, or requires a privileged port "
+                  "(exports(5): insecure); `nfsrdma-cli exports` lists what it exports");
     case MNT3ERR_NOENT:
       return make(ENOENT,
                   "there is no such directory on the server; `nfsrdma-cli exports` lists its exports");
@@ -50,9 +50,9 @@ Error refused(mountstat3 status, const std::string& server, const std::string& p
     case MNT3ERR_INVAL:
       return make(EINVAL, "the server finds the path invalid");
     case MNT3ERR_NOTSUPP:
-      return make(EOPNOTSUPP, "the server's mount service does not do this");
+      return make(EOPNOTSUPP, "the server's mount service does not support this");
     default:
-      return make(EIO, "the server's mount service failed; its log says more");
+      return make(EIO, "the server's mount service failed; see its log");
   }
 }
 
@@ -89,7 +89,7 @@ async::Task<Result<Remote>> Mountd::reach_over(Transport transport, const rpc::A
     if (!found) co_return found.error();
     if (!*found) {
       co_return Error(ErrorKind::server, EPROTONOSUPPORT, "MNT", options_.server,
-                      "the server's rpcbind knows no mount service of version " +
+                      "the server's rpcbind lists no mount service of version " +
                           std::to_string(options_.version) +
                           "; is mountd running there? Give its port with mountport= if it is not registered");
     }
@@ -179,7 +179,7 @@ async::Task<Result<engine::FileHandle>> Mountd::root_of(dirpath path) {
   // An empty handle is refused, because find() returns one to mean a directory above the exports.
   if (ok->fhandle.length == 0) {
     co_return Error(ErrorKind::protocol, EPROTO, "MNT", options_.server + ":" + text,
-                    "the server's mount service gives a handle of no octets; please report this with a "
+                    "the server's mount service returned an empty file handle; please report this with a "
                     "capture of the traffic");
   }
   is(std::span(ok->fhandle.bytes).first(ok->fhandle.length));

@@ -61,7 +61,7 @@ Result<std::unique_ptr<RecordServer>> RecordServer::listen(async::Loop& loop,
   const int why = socket.valid() ? listen_on(socket, options.local, port) : errno;
   if (why != 0) {
     return Error(ErrorKind::local, why, "listen", fabric::peer_text(options.local.storage, ""),
-                 std::string("no server can be had there: ") + std::strerror(why));
+                 std::string("cannot listen on this address: ") + std::strerror(why));
   }
   RecordServerOptions bound = options;
   bound.local = with_port(options.local, port);

@@ -95,7 +95,7 @@ async::Task<Status> find_free(async::Loop& loop, Service service, int family, bo
     if (!*port) continue;
     const rpc::Address at = loopback(family, **port);
     const bool there = co_await answers(loop, one, at, deadline);
-    if (there) co_return error(EADDRINUSE, "another program on this machine has the place");
+    if (there) co_return error(EADDRINUSE, "another program on this machine is registered for this service");
     if (wire == service.wire) *stale = true;
   }
   co_return Status();
@@ -119,13 +119,15 @@ async::Task<Result<std::unique_ptr<Registration>>> Registration::take(async::Loo
   if (stale) co_await unset(loop, service, family, deadline);
   const std::function<bool()> set = [service, at] { return set_and_wait(service, at); };
   const bool done = co_await on_thread(loop, deadline, set);
-  if (!done) co_return error(EACCES, "rpcbind does not register this program");
+  if (!done) co_return error(EACCES, "rpcbind refuses to register this program");
   // rpcb_set() reached the rpcbind whose socket is in this file system. Servers ask the one of this network
   // namespace, which may be another.
   const bool is_ours = co_await is_at(loop, service, at, deadline);
   if (is_ours) co_return std::make_unique<Registration>(loop, service, at);
   co_await unset(loop, service, family, deadline);
-  co_return error(EADDRNOTAVAIL, "the rpcbind that servers would ask is another one");
+  co_return error(
+      EADDRNOTAVAIL,
+      "this is not the rpcbind that servers would ask, which may be in another network namespace");
 }
 
 async::Task<void> Registration::give_up(async::TimePoint deadline) {

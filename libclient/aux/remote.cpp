@@ -127,7 +127,7 @@ Error failure(const Remote& remote, const RawCall& call, int errno_value, std::s
 Error not_reached(const Remote& remote, const RawCall& call, int errno_value) {
   const bool silent = errno_value == ETIMEDOUT;
   return failure(remote, call, errno_value,
-                 silent ? "no answer; a firewall may swallow what goes to this port"
+                 silent ? "no answer; a firewall may drop the packets to this port"
                         : std::string(std::strerror(errno_value)) + "; is the service running there?");
 }
 
@@ -146,7 +146,7 @@ Error refused(const Remote& remote, const RawCall& call, CLIENT& client, clnt_st
       return failure(remote, call, why.re_errno != 0 ? why.re_errno : ECONNRESET,
                      std::string("the connection was lost: ") + std::strerror(why.re_errno));
     case RPC_PROGUNAVAIL:
-      return make(EPROTONOSUPPORT, "the server does not have this service there");
+      return make(EPROTONOSUPPORT, "the server does not offer this service on this port");
     case RPC_PROGVERSMISMATCH:
       return make(EPROTONOSUPPORT, "the server speaks versions " + std::to_string(why.re_vers.low) + " to " +
                                        std::to_string(why.re_vers.high) + " of this service, not " +
@@ -198,7 +198,8 @@ Result<std::unique_ptr<Connected>> connected(const Remote& remote, const RawCall
   auto out =
       std::make_unique<Connected>(::socket(family, (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC, 0));
   const int fd = out->socket.fd();
-  if (fd < 0) return failure(remote, call, errno, std::string("no socket: ") + std::strerror(errno));
+  if (fd < 0)
+    return failure(remote, call, errno, std::string("cannot create a socket: ") + std::strerror(errno));
   bind_low(fd, family);
   if (const int why = connect_until(fd, remote.address, deadline); why != 0)
     return not_reached(remote, call, why);
@@ -206,7 +207,7 @@ Result<std::unique_ptr<Connected>> connected(const Remote& remote, const RawCall
             const_cast<sockaddr_storage*>(&remote.address.storage)};  // NOLINT: libtirpc only reads it
   out->client.reset(tcp ? clnt_vc_create(fd, &to, call.program, call.version, 0, 0)
                         : clnt_dg_create(fd, &to, call.program, call.version, kDatagram, kDatagram));
-  if (!out->client) return failure(remote, call, EIO, clnt_spcreateerror("no RPC client"));
+  if (!out->client) return failure(remote, call, EIO, clnt_spcreateerror("cannot create an RPC client"));
   if (!tcp) {
     timeval again = kFirstAgain;
     (void)clnt_control(out->client.get(), CLSET_RETRY_TIMEOUT, reinterpret_cast<char*>(&again));

@@ -73,7 +73,7 @@ async::Task<Result<rpc::ReplyInHand>> ProcedureCalls::send(Request& request) {
     const bool in_time = co_await places_.wait(request.deadline);
     if (!in_time) {
       const Error late(ErrorKind::timeout, ETIMEDOUT, request.what, server(),
-                       "no other call came to its end in time; the server is not answering");
+                       "earlier calls have not completed in time; the server is not answering");
       if (may_have_been_done(request)) co_return in_doubt(request, late);
       co_return late;
     }
@@ -133,8 +133,10 @@ async::Task<bool> ProcedureCalls::waits(Request& request) {
 }
 
 Error ProcedureCalls::still_busy(const Request& request) const {
-  return {ErrorKind::server, EAGAIN,   kJukebox,
-          request.what,      server(), "the server has asked to wait for longer than the call was tried"};
+  return {
+      ErrorKind::server, EAGAIN,
+      kJukebox,          request.what,
+      server(),          "the server kept asking to wait until the time for this call was over; try again"};
 }
 
 Error ProcedureCalls::in_doubt(const Request& request, const Error& why) const {
@@ -143,7 +145,7 @@ Error ProcedureCalls::in_doubt(const Request& request, const Error& why) const {
           why.status(),
           request.what,
           server(),
-          why.message() + "; whether the server did it is not known: look before it is done again"};
+          why.message() + "; whether the server did it is not known: check before you repeat it"};
 }
 
 Error ProcedureCalls::undecodable(const Request& request, xdr::Fault fault) const {

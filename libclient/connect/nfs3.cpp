@@ -151,9 +151,9 @@ class Nfs3 final : public Protocol {
     auto settled = co_await lockd_->settle(std::min(deadline, calls_.loop().now() + kSettleTime));
     if (!ground_.notices) co_return;
     if (!settled) {
-      ground_.notices("locks of a mount that was killed could not be unlocked: " + settled.error().text());
+      ground_.notices("locks left behind by a killed mount could not be released: " + settled.error().text());
     } else if (*settled != 0) {
-      ground_.notices("unlocked what a mount that was killed had locked (" + std::to_string(*settled) +
+      ground_.notices("released the locks left behind by a killed mount (" + std::to_string(*settled) +
                       " owners)");
     }
   }

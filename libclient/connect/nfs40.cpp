@@ -34,7 +34,7 @@ class Nfs40 final : public Protocol {
     }
     if (channels.size() != ground_.channels.size() && ground_.notices) {
       ground_.notices(
-          "remoteports= is left out: in version 4.0 nothing proves that several addresses are of one server");
+          "remoteports= is ignored: NFSv4.0 cannot prove that several addresses belong to one server");
     }
     engine_ = std::make_shared<nfs4::Nfs4Engine>(state_);
     auto path = engine::Path::parse(ground_.target.path);
@@ -85,7 +85,8 @@ class Nfs40 final : public Protocol {
     return std::move(*server);
   }
   std::unique_ptr<aux::RecordServer> refused(const Error& why) {
-    if (ground_.notices) ground_.notices("no callbacks, and so no delegations: " + why.text());
+    if (ground_.notices)
+      ground_.notices("callbacks are not possible, so there are no delegations: " + why.text());
     return nullptr;
   }
   nfs4::SessionOptions options() {

@@ -71,14 +71,14 @@ Result<std::vector<rpc::Address>> resolve(const std::string& host, std::uint16_t
   auto look_up = std::make_shared<LookUp>(host, std::to_string(port));
   if (look_up->done < 0) {
     return Error(ErrorKind::local, errno, "resolve", host,
-                 std::string("no descriptor left: ") + std::strerror(errno));
+                 std::string("no file descriptor is available: ") + std::strerror(errno));
   }
   try {
     const async::AllSignalsBlocked blocked;
     std::thread([look_up] { look_up->run(); }).detach();
   } catch (const std::system_error& none) {
     return Error(ErrorKind::local, none.code().value(), "resolve", host,
-                 std::string("no thread is to be had: ") + none.what() +
+                 std::string("no thread could be created: ") + none.what() +
                      "; raise the limit on processes, or give the server's address");
   }
   pollfd fds[2] = {{look_up->done, POLLIN, 0}, {interrupt, POLLIN, 0}};

@@ -66,14 +66,13 @@ std::string host_name() {
 Error with_advice(const Error& why, const Options& options) {
   const bool is_undecodable = why.kind() == ErrorKind::server && why.status() == rpc::kGarbageArgs;
   if (!is_undecodable || std::ranges::count(options.security, Security::krb5p) == 0) return why;
-  return {
-      why.kind(),
-      why.errno_value(),
-      why.status(),
-      why.operation(),
-      why.peer(),
-      "the server could not decode the request, which came with krb5p: some Linux kernels (6.1.192 is one) "
-      "cannot serve it to anybody; use sec=krb5i, or another kernel on the server"};
+  return {why.kind(),
+          why.errno_value(),
+          why.status(),
+          why.operation(),
+          why.peer(),
+          "the server could not decode the request, which was protected with krb5p: some Linux kernels (such "
+          "as 6.1.192) cannot serve krb5p to any client; use sec=krb5i, or another kernel on the server"};
 }
 
 }  // namespace
@@ -163,7 +162,7 @@ async::Task<Status> Server::connect(async::TimePoint deadline) {
       permitted(options) != std::vector{Security::sys} && (options.uid || options.gid)) {
     co_return Error(
         ErrorKind::usage, EINVAL, "", target_.host,
-        "uid= and gid= say who asks with sec=sys; with Kerberos it is the ticket: leave them out");
+        "uid= and gid= set the identity for sec=sys; with Kerberos the ticket sets it: omit them");
   }
   if (auto settled = co_await flavor_->settle(deadline); !settled) co_return settled.error();
   std::optional<Error> first;
@@ -182,7 +181,7 @@ async::Task<Status> Server::connect(async::TimePoint deadline) {
   }
   if (first) co_return *first;
   co_return Error(ErrorKind::usage, EINVAL, "", target_.host,
-                  "there is no such version of NFS; known are 2, 3, 4.0, 4.1 and 4.2");
+                  "this version of NFS is not supported; use 2, 3, 4.0, 4.1 or 4.2");
 }
 
 /// Asks the rpcbind of each address for the port of versions 2 and 3 (RFC 8166 9). The port stays if rpcbind

@@ -54,8 +54,8 @@ class CookieLoop {
   /// Returns the error for the caller that lists `path`.
   [[nodiscard]] static Error error(std::string operation, std::string path) {
     return {ErrorKind::protocol, ELOOP, std::move(operation), std::move(path),
-            "the server's listing of this directory goes in circles: it gives the same cookie again and "
-            "again; report it to the maker of the server or of its file system"};
+            "the server's listing of this directory does not end: it repeats the same cookie; report it to "
+            "the maker of the server or of its file system"};
   }
 
  private:

@@ -31,7 +31,8 @@ Error no_acls() {
 
 async::Task<Result<Engine::EarlyRead>> Engine::read_early(Caller /*caller*/, FileHandle /*file*/,
                                                           std::span<std::byte> /*into*/) {
-  co_return Error(ErrorKind::server, EOPNOTSUPP, "READ", "", "files are read when they are open");
+  co_return Error(ErrorKind::server, EOPNOTSUPP, "READ", "",
+                  "this version of NFS cannot read a file before it is opened");
 }
 async::Task<Result<bool>> Engine::has_acls(Caller /*caller*/, FileHandle /*object*/) {
   co_return false;

@@ -34,7 +34,7 @@ async::Task<Result<FileWritten>> write_opened(Engine& engine, Opened opened,
     auto count = co_await opened.file->write(data, {}, 0, Stability::on_disk, &out.attributes);
     if (!count) done = count.error();
     if (count && *count < data.size()) {
-      done = Error(ErrorKind::server, EFBIG, "WRITE", "", "the server takes no files of this size");
+      done = Error(ErrorKind::server, EFBIG, "WRITE", "", "the server does not accept files of this size");
     }
   } else {
     out.attributes = std::move(opened.object.attributes);

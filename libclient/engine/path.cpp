@@ -78,7 +78,7 @@ Spot Path::spot(std::size_t count) const {
 Result<std::size_t> Path::substitute(std::size_t index, std::string_view link_text) {
   if (++links_followed_ > kMostLinks) {
     return Error(ErrorKind::server, ELOOP, "path", text(),
-                 "more than 40 symbolic links on the way; name the file without them");
+                 "the path leads through more than 40 symbolic links; use a path without them");
   }
   const auto at = static_cast<std::ptrdiff_t>(index);
   Path now;

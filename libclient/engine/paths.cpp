@@ -32,7 +32,7 @@ async::Task<Status> without_value(async::Task<Result<T>> task) {
   co_return Status();
 }
 
-constexpr const char* kBegin = "the directory where the path begins cannot be made, removed or renamed";
+constexpr const char* kBegin = "the directory where the path begins cannot be created, removed or renamed";
 
 }  // namespace
 
@@ -178,7 +178,7 @@ async::Task<Status> Paths::remove_once(const Path& path, Engine::Removed what) {
   if (!found) co_return found.error();
   const bool is_directory = found->attributes && found->attributes->type == FileType::directory;
   if (is_directory && what == Engine::Removed::file) {
-    co_return refused(EISDIR, operation, path, "this is a directory; remove it as one");
+    co_return refused(EISDIR, operation, path, "this is a directory; use rmdir");
   }
   if (!is_directory && what == Engine::Removed::directory) {
     co_return refused(ENOTDIR, operation, path, "this is not a directory");

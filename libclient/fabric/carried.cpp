@@ -68,7 +68,7 @@ void Carried::perform(Order::Expose& order) {
   if (closed_ || connection_->expose_as(order.handle, order.memory, order.reach)) return;
   // Handles does not give a handle twice, but the connection draws the handles for its own RDMA Reads at
   // random (post_rdma_read), and one of these may be equal.
-  fail({ErrorKind::connection, EBUSY, "", peer_, "a handle for memory was taken already. Retry"});
+  fail({ErrorKind::connection, EBUSY, "", peer_, "the memory handle is already in use. Retry"});
 }
 
 void Carried::perform(Order::TakeBack& order) {

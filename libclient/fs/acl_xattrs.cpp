@@ -30,7 +30,7 @@ const char* name_of(AclXattr what) {
 }
 
 Error not_there(AclXattr what) {
-  return {ErrorKind::usage, ENODATA, "getxattr", name_of(what), "there is no such list"};
+  return {ErrorKind::usage, ENODATA, "getxattr", name_of(what), "the file has no such access control list"};
 }
 
 /// Returns whether the list has only entries for owner, group and others, which the mode expresses, too.
@@ -107,7 +107,7 @@ async::Task<Status> set_acl_xattr(Engine& engine, Caller caller, FileHandle obje
     co_return co_await set_posix(engine, std::move(caller), object, what, std::move(value));
   if (value.empty()) {
     co_return Error(ErrorKind::usage, EOPNOTSUPP, "removexattr", name_of(what),
-                    "an NFSv4 list cannot be removed; set one that says what the mode is to say");
+                    "an NFSv4 ACL cannot be removed; set one that matches the wanted mode");
   }
   auto list = acl::nfs4_of(value);
   if (!list) co_return list.error();

@@ -96,7 +96,7 @@ Holdings FileSystem::holdings() const {
 
 Result<std::shared_ptr<Inode>> FileSystem::find(std::uint64_t id) const {
   auto inode = inodes_.find(id);
-  if (!inode) return refusal(ESTALE, "", std::to_string(id), "no such inode is known");
+  if (!inode) return refusal(ESTALE, "", std::to_string(id), "this inode number is not known");
   return inode;
 }
 
@@ -185,7 +185,7 @@ Entry FileSystem::found_again(const FileHandle& handle, const Attributes& told, 
 
 async::Task<Result<Entry>> FileSystem::find_again(Caller caller, std::uint64_t id) {
   const auto handle = inodes_.handle_of(id);
-  if (!handle) co_return refusal(ESTALE, "LOOKUP", std::to_string(id), "no such inode is remembered");
+  if (!handle) co_return refusal(ESTALE, "LOOKUP", std::to_string(id), "this inode number is not known");
   const std::uint64_t as_of = freshness_.count();
   auto got = co_await engine_->attributes(std::move(caller), *handle);
   if (!got) co_return got.error();

@@ -200,7 +200,7 @@ Error FileSystem::refused_by_name(Inode& inode, std::uint32_t thread) {
     if (one.is_wrong) lookups_ahead_.drop(one.directory);
   inode.names.doubt();
   inode.others.refused(thread, inode.found);
-  return refusal(ESTALE, "open", inode.label, "a name of this file leads elsewhere by now");
+  return refusal(ESTALE, "open", inode.label, "a name of this file now leads to another file");
 }
 
 async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id, int flags,
@@ -621,7 +621,7 @@ async::Task<Result<std::uint64_t>> FileSystem::seek(std::shared_ptr<OpenHandle> 
   if (!attributes) co_return attributes.error();
   const std::uint64_t size = attributes->size;
   if (offset >= size)
-    co_return refusal(ENXIO, "SEEK", file->inode().label, "the offset is behind the end of the file");
+    co_return refusal(ENXIO, "SEEK", file->inode().label, "the offset is beyond the end of the file");
   auto found = co_await file->file()->seek(offset, whence == SEEK_HOLE);
   if (!found) {
     if (found.error().errno_value() != EOPNOTSUPP) co_return found.error();
@@ -629,14 +629,14 @@ async::Task<Result<std::uint64_t>> FileSystem::seek(std::shared_ptr<OpenHandle> 
   }
   if (*found) co_return **found;
   if (whence == SEEK_HOLE) co_return size;
-  co_return refusal(ENXIO, "SEEK", file->inode().label, "there is no data behind the offset");
+  co_return refusal(ENXIO, "SEEK", file->inode().label, "there is no data after the offset");
 }
 
 async::Task<Status> FileSystem::allocate(std::shared_ptr<OpenHandle> file, int mode, std::uint64_t offset,
                                          std::uint64_t length) {
   co_await writes_.settle(file->inode());
   if (mode != 0 && mode != (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE)) {
-    co_return refusal(EOPNOTSUPP, "fallocate", file->inode().label, "NFS has nothing for this mode");
+    co_return refusal(EOPNOTSUPP, "fallocate", file->inode().label, "NFS does not support this mode");
   }
   // Uncommitted data must not be written again into a hole.
   auto committed = co_await writes_.commit_all(file, nullptr);
@@ -696,7 +696,8 @@ async::Task<Status> FileSystem::lock(std::shared_ptr<OpenHandle> file, LockReque
   if (wait) {
     const bool settled = co_await settle_or_cancel(file, wait);
     if (!settled) {
-      co_return Error(ErrorKind::cancelled, EINTR, "LOCK", inode.label, "nobody waits for the lock any more");
+      co_return Error(ErrorKind::cancelled, EINTR, "LOCK", inode.label,
+                      "the wait for the lock was interrupted");
     }
     auto done = co_await file->file()->wait_for_lock(request, std::move(wait));
     if (done) co_await see_as_locked(std::move(file));
@@ -705,7 +706,8 @@ async::Task<Status> FileSystem::lock(std::shared_ptr<OpenHandle> file, LockReque
   co_await send_out(inode);
   auto refused = co_await file->file()->lock(request);
   if (!refused) co_return refused.error();
-  if (*refused) co_return refusal(EAGAIN, "LOCK", inode.label, "somebody else has a lock there");
+  if (*refused)
+    co_return refusal(EAGAIN, "LOCK", inode.label, "a conflicting lock is held by another process or client");
   co_await see_as_locked(std::move(file));
   co_return Status();
 }

@@ -30,7 +30,8 @@ bool is_not_empty(const Error& error) {
 /// Returns the error for an operation on a hidden name: without it the server would delete the file although
 /// it is open. Linux's client returns the same.
 Error busy(const char* operation, const std::string& name) {
-  return {ErrorKind::usage, EBUSY, operation, name, "a file that was removed is open here by this name"};
+  return {ErrorKind::usage, EBUSY, operation, name,
+          "a removed file is still open here under this name; close it first"};
 }
 
 }  // namespace

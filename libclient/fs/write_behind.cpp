@@ -27,8 +27,9 @@ async::Task<Status> write_piece(ServerFileRef file, std::string label, async::Me
   counters.server_bytes_written += *count;
   if (*count == data.size()) co_return Status();
   // The program may already have the answer that all of its data is written.
-  co_return Error(ErrorKind::server, EFBIG, "WRITE", std::move(label),
-                  "the file is as large as the server lets it get; what was written behind that is lost");
+  co_return Error(
+      ErrorKind::server, EFBIG, "WRITE", std::move(label),
+      "the file has reached the largest size that the server allows; data written beyond it is lost");
 }
 
 /// Copies `data` if it uses much less than its memory, because the memory may have to be held for long.

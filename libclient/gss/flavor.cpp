@@ -249,7 +249,7 @@ async::Task<Status> Gss::Protection::have_context(std::shared_ptr<const Shared> 
     if (!in_time) {
       co_return Error(ErrorKind::timeout, ETIMEDOUT, "RPC", shared->server,
                       "no security context for " + shared->mechanism->name_of(entry->caller) +
-                          " could be had in time; is the KDC reachable?");
+                          " could be established in time; check that the KDC is reachable");
     }
     const ErrorKind kind = entry->failure ? entry->failure->kind() : ErrorKind::timeout;
     const bool may_pass = kind == ErrorKind::connection || kind == ErrorKind::timeout;
@@ -286,7 +286,7 @@ async::Task<void> Gss::Protection::establish(std::shared_ptr<const Shared> share
 Result<const xdr::Message*> Gss::Protection::seal(const xdr::Message& message) {
   if (!entry_->serves()) {
     entry_->use.reset();
-    return Error(ErrorKind::local, EKEYEXPIRED, "RPC", shared_->server, "there is no security context");
+    return Error(ErrorKind::local, EKEYEXPIRED, "RPC", shared_->server, "no security context is established");
   }
   settle();
   use_ = entry_->use;
@@ -367,14 +367,14 @@ Result<ConstBytes> Gss::Protection::open(const rpc::ReplyHeader& header, ConstBy
   const std::array<std::byte, 4> number = word(number_);
   const std::array signed_number{ConstBytes(number)};
   if (header.verifier_flavor != kRpcsecGss || !use_->context->is_signed(signed_number, header.verifier))
-    return refused("the reply is not the server's: its verifier is wrong");
+    return refused("the reply does not come from the server: its verifier is wrong");
   if (!covers_data()) return results;
   if (was_illegible(header, results)) {
     return Error(ErrorKind::server, EIO, rpc::kGarbageArgs, "RPC", shared_->server,
-                 "the server could not decode the request, or what it is signed with is wrong there; please "
-                 "report this with a capture of the traffic");
+                 "the server could not decode the request, or found its signature wrong; please report this "
+                 "with a capture of the traffic");
   }
-  const char* const kForged = "the reply is not what the server sent: somebody has changed it";
+  const char* const kForged = "the reply is not what the server sent: it was changed on the way";
   xdr::Decoder in(results);
   ConstBytes body, code;
   if (!in.opaque(kMostBody, body)) return refused(kForged);
@@ -390,7 +390,7 @@ Result<ConstBytes> Gss::Protection::open(const rpc::ReplyHeader& header, ConstBy
     body = *clear;
   }
   if (body.size() < number.size() || xdr::load_u32(body.data()) != number_)
-    return refused("the reply is the server's to another call");
+    return refused("the reply belongs to another call");
   return body.subspan(number.size());
 }
 

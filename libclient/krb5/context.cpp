@@ -111,7 +111,7 @@ class Context final : public gss::Context {
     status.major = ::gss_unwrap_iov(&status.minor, given_.context.get(), &sealed, nullptr, iov.data(),
                                     static_cast<int>(iov.size()));
     if (status.major != GSS_S_COMPLETE) return failed(status);
-    if (sealed == 0) return Error(ErrorKind::protocol, EPROTO, "Kerberos", "", "it is not encrypted");
+    if (sealed == 0) return Error(ErrorKind::protocol, EPROTO, "Kerberos", "", "the reply is not encrypted");
     return bytes_of(iov[1].buffer);
   }
 

@@ -99,7 +99,7 @@ class Making {
       if (is_complete_ && is_served_) return finish();
       if (is_complete_ && next->empty()) break;
     }
-    return lies("it does not come to an end of the negotiation");
+    return lies("it does not finish the negotiation");
   }
 
  private:
@@ -172,24 +172,21 @@ class Making {
   }
   [[nodiscard]] Error explained(const Error& why) const {
     if (why.kind() == ErrorKind::connection && why.errno_value() == ETIMEDOUT) {
-      return {
-          why.kind(), why.errno_value(), "Kerberos", about_.server,
-          "the server does not answer on TCP port 2049 (gssport=), where security contexts are made: does "
-          "rpc.svcgssd or "
-          "gssproxy run there, or does a firewall swallow what goes to it?"};
+      return {why.kind(), why.errno_value(), "Kerberos", about_.server,
+              "the server does not answer on TCP port 2049 (gssport=), where security contexts are created: "
+              "check that rpc.svcgssd or gssproxy runs there, and that no firewall drops the packets"};
     }
     if (why.kind() == ErrorKind::connection) {
       return {why.kind(), why.errno_value(), "Kerberos", about_.server,
-              "security contexts are made over TCP, where NFS has port 2049 (gssport=), and the server was "
-              "not reached "
-              "there: " +
+              "security contexts are created over TCP on port 2049 (gssport=), and the server was not "
+              "reached there: " +
                   why.message()};
     }
     if (why.errno_value() != EACCES) return why;
     return {ErrorKind::server, EACCES, "Kerberos", about_.server,
-            "the server does not take Kerberos: do rpc.svcgssd or gssproxy run there, and is there a key of "
-            "nfs/" +
-                about_.server + " in its keytab? (" + why.message() + ")"};
+            "the server does not accept Kerberos: check that rpc.svcgssd or gssproxy runs there, and that "
+            "there is a key of nfs/" +
+                about_.server + " in its keytab (" + why.message() + ")"};
   }
 
   Result<Established> finish() {
@@ -198,13 +195,13 @@ class Making {
     gss_buffer_desc message{window.size(), window.data()}, code{verifier_.size(), verifier_.data()};
     OM_uint32 minor = 0;
     if (::gss_verify_mic(&minor, out_.context.get(), &message, &code, nullptr) != GSS_S_COMPLETE)
-      return lies("what it says of the context is not signed by it");
-    if (out_.window == 0) return lies("it takes no sequence number");
+      return lies("its description of the context is not signed by it");
+    if (out_.window == 0) return lies("it accepts no sequence number");
     return std::move(out_);
   }
   [[nodiscard]] Error lies(const std::string& how) const {
     return {ErrorKind::protocol, EACCES, "Kerberos", about_.server,
-            "the server is not to be trusted: " + how + "; please report this with a capture of the traffic"};
+            "the server cannot be trusted: " + how + "; please report this with a capture of the traffic"};
   }
 
   KerberosOptions options_;
@@ -232,9 +229,9 @@ class Kerberos final : public gss::Mechanism {
     const std::function<Made()> work = [making] { return making->run(); };
     auto made = co_await async::on_helper<Made>(loop_, deadline + 1s, work);
     if (!made) {
-      co_return Error(
-          ErrorKind::timeout, ETIMEDOUT, "Kerberos", options_.server,
-          "no ticket for nfs/" + options_.server + " could be had in time: does the realm's KDC answer?");
+      co_return Error(ErrorKind::timeout, ETIMEDOUT, "Kerberos", options_.server,
+                      "no ticket for nfs/" + options_.server +
+                          " could be obtained in time: check that the realm's KDC answers");
     }
     if (!*made) co_return made->error();
     co_return make_context(loop_, std::move(**made), now);

@@ -52,11 +52,11 @@ Sentence sentence(Status status, const About& about) {
       return {EACCES, local, "the ticket of " + about.who + " has expired: " + kinit_of(about)};
     case KRB5_KDC_UNREACH:
       return {EACCES, connection,
-              "no KDC answers; is it reachable, and is the `kdc =` of the realm in /etc/krb5.conf right?"};
+              "no KDC answers: check that it is reachable, and the `kdc =` of the realm in /etc/krb5.conf"};
     case KRB5_REALM_UNKNOWN:
     case KRB5_REALM_CANT_RESOLVE:
       return {EACCES, local,
-              "where the realm's KDC is cannot be found: name it under [realms] in /etc/krb5.conf"};
+              "the address of the realm's KDC cannot be found: name it under [realms] in /etc/krb5.conf"};
     case KRB5_CONFIG_NODEFREALM:
     case KRB5_CONFIG_CANTOPEN:
     case KRB5_CONFIG_BADFORMAT:
@@ -69,12 +69,13 @@ Sentence sentence(Status status, const About& about) {
                   "`kadmin -q 'addprinc -randkey " +
                   service + "'`"};
     case KRB5KDC_ERR_C_PRINCIPAL_UNKNOWN:
-      return {EACCES, local, "the KDC does not know " + about.who + " any more: ask who runs it"};
+      return {EACCES, local,
+              "the KDC does not know " + about.who + " any more: ask the administrator of the KDC"};
     case KRB5KDC_ERR_PREAUTH_FAILED:
     case KRB5_PREAUTH_FAILED:
     case KRB5KRB_AP_ERR_BAD_INTEGRITY:
       return {EACCES, local,
-              "the KDC has another key than " + (about.keytab.empty() ? "the ticket" : about.keytab) +
+              "the KDC's key differs from that of " + (about.keytab.empty() ? "the ticket" : about.keytab) +
                   ": get a fresh one with `kadmin ktadd`"};
     case KRB5KRB_AP_ERR_SKEW:
       return {
@@ -83,7 +84,8 @@ Sentence sentence(Status status, const About& about) {
     case KRB5_KT_NOTFOUND:
     case KRB5_KT_END:
       return {EACCES, local,
-              "there is no key in " + about.keytab + ": `klist -k " + about.keytab + "` shows it"};
+              "there is no key in the keytab " + about.keytab + ": `klist -k " + about.keytab +
+                  "` lists its keys"};
     case KRB5_FCC_NOFILE:
     case KRB5_CC_NOTFOUND:
     case KRB5_CC_END:
@@ -131,13 +133,12 @@ Error server_failure(Status status, const About& about) {
           "(timedatectl)";
       break;
     case KRB5KRB_AP_ERR_TKT_EXPIRED:
-      text = "the server takes the ticket of " + about.who + " for expired: is its clock right?";
+      text = "the server considers the ticket of " + about.who + " expired: check the server's clock";
       break;
     default:
-      text =
-          "the server does not take the ticket for nfs/" + about.server +
-          ": is the key in its keytab the KDC's (klist -k, on the server), and does rpc.svcgssd or gssproxy "
-          "run there?";
+      text = "the server does not accept the ticket for nfs/" + about.server +
+             ": check that the key in its keytab is the KDC's (klist -k, on the server), and that "
+             "rpc.svcgssd or gssproxy runs there";
   }
   if (!detail.empty()) text += " (" + detail + ")";
   return {ErrorKind::server, EACCES, kOperation, about.server, std::move(text)};

@@ -183,7 +183,7 @@ Result<Ticket> user_ticket(const Whose::User& user, const About& about) {
   if (!become(user)) {
     return Error(ErrorKind::local, EACCES, "Kerberos", about.server,
                  "the tickets of " + about.who + " cannot be read by user " + std::to_string(::geteuid()) +
-                     ": a mount that others use is made by root");
+                     ": a mount for several users must be made by root");
   }
   Ticket best;
   std::pair<bool, OM_uint32> best_rank;  // whether it is of this machine's realm, and its lifetime
@@ -267,7 +267,7 @@ Result<std::string> principal_in(const std::string& path, const std::string& hos
   if (::krb5_kt_resolve(context, ("FILE:" + path).c_str(), &keytab) != 0 ||
       ::krb5_kt_start_seq_get(context, keytab, &cursor) != 0) {
     if (keytab != nullptr) (void)::krb5_kt_close(context, keytab);
-    return failure(EINVAL, "is none: `klist -k " + path + "` says more");
+    return failure(EINVAL, "is not a valid keytab: `klist -k " + path + "` shows the reason");
   }
   Found best;
   krb5_keytab_entry entry{};
@@ -284,7 +284,7 @@ Result<std::string> principal_in(const std::string& path, const std::string& hos
   (void)::krb5_kt_close(context, keytab);
   if (!best.rank)
     return failure(
-        ENOENT, "has no key of a machine's (HOST$, root/, nfs/ or host/): `klist -k " + path + "` shows it");
+        ENOENT, "has no machine key (HOST$, root/, nfs/ or host/): `klist -k " + path + "` lists its keys");
   return best.principal;
 }
 

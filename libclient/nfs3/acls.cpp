@@ -108,7 +108,7 @@ async::Task<Status> ObjectOperations::set_acl(Caller caller, FileHandle object, 
   if (lists == nullptr) {
     co_return Error(
         ErrorKind::usage, EOPNOTSUPP, "SETACL", calls_.server(),
-        "over NFSv3 and NFSv2 lists are POSIX ones, such as user:joe:rw-; use vers=4.2 for those of NFSv4");
+        "NFSv3 and NFSv2 have POSIX ACLs only, such as user:joe:rw-; use vers=4.2 for NFSv4 ACLs");
   }
   auto now = co_await attributes(caller, object);
   if (!now) co_return now.error();

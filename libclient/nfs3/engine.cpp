@@ -23,7 +23,7 @@ Status wrong_type(FileType type, const std::string& text) {
     case FileType::symlink:
       return Error(ErrorKind::server, ELOOP, "open", text, "this is a symbolic link");
     default:
-      return Error(ErrorKind::server, EINVAL, "open", text, "this is no regular file");
+      return Error(ErrorKind::server, EINVAL, "open", text, "this is not a regular file");
   }
 }
 

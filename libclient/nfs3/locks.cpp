@@ -34,7 +34,7 @@ Error given_up(const std::string& path) {
 }
 Error still_in_grace(const std::string& path) {
   return {ErrorKind::timeout, ETIMEDOUT, "lock", path,
-          "the server has restarted and gives no new locks for a while yet; try again"};
+          "the server has restarted and grants no new locks until its grace period ends; try again"};
 }
 Error lock_lost(const std::string& path) {
   return {ErrorKind::server, EIO, "lock", path,

@@ -38,7 +38,7 @@ async::Task<Result<std::size_t>> File::read(std::span<std::byte> data, std::uint
     if (ok == nullptr) co_return status_error(answer->res.tag(), "READ", label_);
     if (ok->count != ok->data.data.size()) {
       co_return Error(ErrorKind::protocol, EPROTO, "READ", label_,
-                      "the server says it read " + std::to_string(ok->count) + " bytes and brings " +
+                      "the server says it read " + std::to_string(ok->count) + " bytes, but sent " +
                           std::to_string(ok->data.data.size()) + "; please report this");
     }
     if (ok->eof ? question.again(args.offset + ok->count) : question.again()) continue;
@@ -46,7 +46,7 @@ async::Task<Result<std::size_t>> File::read(std::span<std::byte> data, std::uint
     if (ok->eof) break;
     if (ok->count == 0) {
       co_return Error(ErrorKind::protocol, EIO, "READ", label_,
-                      "the server gives no data and no end of the file; please report this");
+                      "the server returned neither data nor the end of the file; please report this");
     }
   }
   co_return total;

@@ -63,13 +63,12 @@ diropargs3 place(const FileHandle& directory, const std::string& name) {
 
 Error unsupported(const char* what, std::string peer) {
   return {ErrorKind::server, EOPNOTSUPP, what, std::move(peer),
-          "NFSv3 and v2 have no such operation; mount with vers=4.2 where the server speaks it"};
+          "NFSv3 and NFSv2 have no such operation; mount with vers=4.2 if the server supports it"};
 }
 
 Error above_error(const std::string& text) {
-  return {
-      ErrorKind::server, EROFS, "", text,
-      "this directory stands for the server's exports and has nothing of its own; use a path of an export"};
+  return {ErrorKind::server, EROFS, "", text,
+          "this directory only lists the server's exports; use a path inside an export"};
 }
 
 ObjectOperations::ObjectOperations(ProcedureCalls& calls, Roots& roots, unsigned version)
@@ -496,7 +495,7 @@ async::Task<Result<Page>> ObjectOperations::list_with(Caller caller, FileHandle 
     if (ok->entries.value.empty()) break;
   }
   co_return Error(ErrorKind::protocol, EPROTO, P::name, "",
-                  "the server gives no entries and no end of the directory; please report this");
+                  "the server returned neither entries nor the end of the directory; please report this");
 }
 
 async::Task<Result<Page>> ObjectOperations::list_once(Caller caller, FileHandle directory,

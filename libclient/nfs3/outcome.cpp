@@ -23,14 +23,14 @@ bool ObjectOperations::may_be_own_effect(const Doubt& doubt, const post_op_attr&
 }
 
 Error ObjectOperations::unknown_outcome(const Error& refused) {
-  return {ErrorKind::unknown_outcome,
-          EIO,
-          refused.status(),
-          refused.operation(),
-          refused.peer(),
-          refused.message() +
-              ", but the server may have done it when it was asked first, which is not known: "
-              "look before it is done again"};
+  return {
+      ErrorKind::unknown_outcome,
+      EIO,
+      refused.status(),
+      refused.operation(),
+      refused.peer(),
+      refused.message() +
+          ", but it is not known whether an earlier transmission was executed: check before you repeat it"};
 }
 
 }  // namespace nfsrdma::nfs3

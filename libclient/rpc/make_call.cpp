@@ -42,12 +42,12 @@ Outcome ended(rpcrdma::Failure failure, Error why, xdr::Message message, std::ui
 
 Error too_late(const std::string& server) {
   return {ErrorKind::timeout, ETIMEDOUT, "RPC", server,
-          "the server forgets each security context before it is used; its log says more"};
+          "the server discards each security context before it is used; see its log"};
 }
 
 Error not_answering(const std::string& server) {
   return {ErrorKind::timeout, ETIMEDOUT, "RPC", server,
-          "earlier calls have not come to their end in time; the server is not answering"};
+          "earlier calls have not completed in time; the server is not answering"};
 }
 
 /// The outcome of a call with regard to the security context that sealed it.

@@ -173,7 +173,7 @@ Error refusal_error(const ReplyHeader& header, const Called& what, std::string o
               std::move(peer),
               "the server could not decode the request; please report this with a capture of the traffic"};
     case Refusal::system:
-      return make(EIO, "the server had an error of its own; look at its log, then try again");
+      return make(EIO, "the server had an internal error; look at its log, then try again");
     case Refusal::rpc_version:
       return make(EPROTO, "the server speaks RPC versions " + range + ", not 2");
     case Refusal::authentication:

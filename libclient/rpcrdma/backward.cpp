@@ -110,22 +110,22 @@ void Requester::State::take_other(fabric::ReceiveBuffer buffer, std::size_t head
       deliver(std::move(buffer), header_size);
       return;
     case BackwardForm::chunks:  // RFC 8167 5.3
-      oddity("the server sends calls with memory chunks, which are not served; refused");
+      oddity("the server sends callbacks with memory chunks, which are not supported; refused");
       refuse(incoming.rdma_xid, rpc_rdma_errcode::ERR_CHUNK);
       return;
     case BackwardForm::bad_header:  // RFC 8166 4.5.2
-      oddity("the server sends calls with a malformed transport header; refused");
+      oddity("the server sends callbacks with a malformed transport header; refused");
       refuse(incoming.rdma_xid, rpc_rdma_errcode::ERR_CHUNK);
       return;
     case BackwardForm::bad_version:  // RFC 8166 4.5.1
-      oddity("the server sends calls of another version of RPC-over-RDMA; refused");
+      oddity("the server sends callbacks of another version of RPC-over-RDMA; refused");
       refuse(incoming.rdma_xid, rpc_rdma_errcode::ERR_VERS);
       return;
   }
 }
 
 void Requester::State::deliver(fabric::ReceiveBuffer buffer, std::size_t header_size) {
-  if (!backward.accepts_call()) return end_unanswered("the server sends more calls than it was granted");
+  if (!backward.accepts_call()) return end_unanswered("the server sends more callbacks than it was granted");
   ++facts.backward_calls;
   const ConstBytes message = buffer.message().subspan(header_size);
   actions.push(Deliver{backward.add_call(incoming.rdma_xid), message, std::move(buffer)});
@@ -133,7 +133,8 @@ void Requester::State::deliver(fabric::ReceiveBuffer buffer, std::size_t header_
 
 /// Answers a Call by RDMA_ERROR with the Call's xid and version (RFC 8166 4.5).
 void Requester::State::refuse(std::uint32_t xid, rpc_rdma_errcode err, BackwardId id) {
-  if (!backward.accepts_answer()) return end_unanswered("the server calls and does not take the answers");
+  if (!backward.accepts_answer())
+    return end_unanswered("the server sends callbacks, but does not receive the replies");
   rdma_msg header;
   header.rdma_xid = xid;
   header.rdma_vers = err == rpc_rdma_errcode::ERR_VERS ? incoming.rdma_vers : kRpcRdmaVersion;
@@ -164,8 +165,8 @@ void Requester::State::answer(BackwardId id, const xdr::Message& reply) {
   // once.
   const std::size_t size = reply.unreduced_size();
   if (size > facts.call_threshold - kMinHeader) {
-    oddity("an answer of " + std::to_string(size) + " bytes to a call of the server's is over the limit of " +
-           std::to_string(facts.call_threshold - kMinHeader) + "; refused instead");
+    oddity("a reply of " + std::to_string(size) + " bytes to a callback is over the limit of " +
+           std::to_string(facts.call_threshold - kMinHeader) + "; the callback is refused");
     refuse(*xid, rpc_rdma_errcode::ERR_CHUNK, id);
     return;
   }

@@ -160,7 +160,7 @@ void Requester::State::on_disconnected(const Error& why, TimePoint now) {
     told_lost = true;
     notice(Notice::Kind::connection_lost,
            peer + ": connection lost (" + last_failure->message() + "); " +
-               (pending != 0 || held ? "reconnecting" : "reconnecting when it is needed"));
+               (pending != 0 || held ? "reconnecting" : "reconnecting when needed"));
   }
   wait_before_next_attempt(now);
   want_link(now);
@@ -260,7 +260,7 @@ void Requester::State::scan_revocations(TimePoint now) {
   if (overdue) {
     close_link(
         error(ErrorKind::local, EIO,
-              "memory was not taken back from the server within " + seconds_text(config.revoke_timeout)));
+              "the server's access to memory was not revoked within " + seconds_text(config.revoke_timeout)));
   }
 }
 
@@ -355,14 +355,14 @@ void Requester::State::scan_notices(TimePoint now) {
 
 Error Requester::State::timed_out(const Rpc& rpc, TimePoint now) const {
   constexpr const char* kCheck =
-      "; check that the server runs NFS/RDMA on port 20049 and that no firewall is between";
+      "; check that the server runs NFS/RDMA on port 20049 and that no firewall blocks it";
   const std::string last = last_failure ? "; last: " + last_failure->message() : std::string();
   if (rpc.stage == Rpc::Stage::sent) {
     if (!replied) {
       // The connection is up, and the server has never sent anything on it.
       return error(ErrorKind::timeout, ETIMEDOUT,
-                   "the server accepts the connection and answers no call" + last +
-                       "; check that its NFS service runs and that this port is NFS over RDMA's");
+                   "the server accepts the connection, but answers no call" + last +
+                       "; check that its NFS service runs and that this is the port of NFS over RDMA");
     }
     return error(ErrorKind::timeout, ETIMEDOUT,
                  "no answer within " + seconds_text(now - rpc.sent_at) +
@@ -375,8 +375,8 @@ Error Requester::State::timed_out(const Rpc& rpc, TimePoint now) const {
             " calls unanswered and granted no credit for another; check its load, or allow more time");
   }
   return error(ErrorKind::timeout, ETIMEDOUT,
-               std::string(ever_up ? "the connection was lost and could not be recovered in time"
-                                   : "no connection could be made in time") +
+               std::string(ever_up ? "the connection was lost and could not be re-established in time"
+                                   : "no connection could be established in time") +
                    last + kCheck);
 }
 

@@ -347,7 +347,7 @@ class Marshaller {
 
   Status allocate(std::unique_ptr<std::byte[]>& to, std::uint64_t size, const char* what) {
     if (size > kLargestCopy) {
-      return failure(EMSGSIZE, std::string("the ") + what + " may be of " + std::to_string(size) +
+      return failure(EMSGSIZE, std::string("the ") + what + " may have " + std::to_string(size) +
                                    " bytes, too large for one message; use smaller requests");
     }
     to.reset(new (std::nothrow) std::byte[static_cast<std::size_t>(size)]);

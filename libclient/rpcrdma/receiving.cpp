@@ -89,7 +89,7 @@ bool Requester::State::take_invalidated(Rpc* rpc, std::uint32_t handle) {
   // 8797 4.1 requires both sides' flags for remote invalidation. Linux's server sets no flag of its own, and
   // invalidates if the client's is set.
   if (!(config.announce && bears_invalidation))
-    oddity("the server invalidates handles although that was not agreed");
+    oddity("the server invalidates memory handles, although that was not negotiated");
   return true;
 }
 
@@ -108,7 +108,7 @@ void Requester::State::take_grant(Grant grant) {
   if (credits == 0) {
     // 3.3.1: a grant of 0 MUST NOT be sent, because it would be a deadlock. Treat it as a grant of 1.
     if (!zero_grant_seen) {
-      notice(Notice::Kind::protocol_oddity, peer + ": the server grants no credit at all; going on with one");
+      notice(Notice::Kind::protocol_oddity, peer + ": the server grants no credits; continuing with one");
     }
     zero_grant_seen = true;
     credits = 1;

@@ -192,7 +192,7 @@ void Requester::State::pump(TimePoint now) {
   const bool waits_for_credit = !queue.empty() || !health_queue.empty() || (no_credit && !suspects.empty());
   if (overdue_abandoned && waits_for_credit) {
     close_link(error(ErrorKind::connection, ETIMEDOUT,
-                     "calls that were given up hold the server's credits and are not answered"));
+                     "the server does not answer calls that were given up, and these hold its credits"));
   }
 }
 
@@ -310,7 +310,7 @@ void Requester::State::on_revoked(CallId cookie, bool ok, TimePoint now) {
   if (rpc == nullptr || rpc->stage != Rpc::Stage::revoking) return;
   if (!ok) {
     // 4.5.4: MUST close the connection before the RPC completes; on_disconnected() completes it.
-    close_link(error(ErrorKind::local, EIO, "memory could not be taken back from the server"));
+    close_link(error(ErrorKind::local, EIO, "the server's access to memory could not be revoked"));
     return;
   }
   complete(*rpc);
@@ -328,8 +328,8 @@ void Requester::State::complete(Rpc& rpc) {
     rpc.reply.reset();
     rpc.failure = Failure::bad_reply;
     rpc.error = error(ErrorKind::protocol, EPROTO,
-                      "the server put something else than this call's reply into "
-                      "the Reply chunk; report it to the server's maker");
+                      "the server put something other than this call's reply into the Reply chunk; report it "
+                      "to the server's maker");
   }
   rpc.stage = Rpc::Stage::completed;
   --pending;

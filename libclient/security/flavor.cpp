@@ -32,10 +32,10 @@ Error not_offered(const std::vector<Security>& offers) {
   for (const Security one : offers) text += (text.empty() ? "" : " or ") + std::string(security_name(one));
   if (text.empty()) {
     return {ErrorKind::server, EPERM, "security", "",
-            "the server offers no security flavour that this client has"};
+            "the server offers no security flavour that this client supports"};
   }
   return {ErrorKind::server, EPERM, "security", "",
-          "the server wants sec=" + text + " here: choose that with sec=, or leave sec= out"};
+          "the server requires sec=" + text + " here: choose it with sec=, or omit sec="};
 }
 
 }  // namespace nfsrdma::security

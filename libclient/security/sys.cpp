@@ -10,8 +10,8 @@ Sys::Sys(std::string machine, const Identity& own, NoticeSink notices)
 rpc::Credential Sys::encode(const Identity& identity) {
   if (identity.groups.size() > kMostGroups && notices_ && told_.insert(identity.uid).second) {
     notices_("user " + std::to_string(identity.uid) + " is in " + std::to_string(identity.groups.size()) +
-             " groups, of which AUTH_SYS says " + std::to_string(kMostGroups) +
-             "; what the others grant is refused unless the server looks groups up by itself (Linux: "
+             " groups, of which AUTH_SYS sends " + std::to_string(kMostGroups) +
+             "; access by the others is refused unless the server looks up groups itself (Linux: "
              "manage-gids=y in its nfs.conf)");
   }
   return rpc::Credential::sys(machine_, identity.uid, identity.gid, identity.groups);

@@ -17,7 +17,7 @@ async::Task<Result<Turn>> take_turn(std::shared_ptr<WriteRecord> file, async::Ti
       co_await async::until(turns.ended, deadline, [&turns] { return turns.rewriting == 0; });
   if (!in_time) {
     co_return Error(ErrorKind::timeout, ETIMEDOUT, what, "",
-                    "what the server lost of the file could not be written again in time");
+                    "file data that the server lost could not be written again in time");
   }
   out.writing_ = async::Use(turns.writing, turns.ended);
   out.of_ = std::move(file);

@@ -88,7 +88,7 @@ over() {
   check "$device: unmount" in_guest kernel_umount
 
   expect_exit 1 "$device: a port that is taken" in_guest "\$programs/tests/bridge/nfsrdma-bridge --fabric verbs --listen $server:$small 2>&1"
-  one_sentence_of_guest "$device: a port that is taken" "listens there already"
+  one_sentence_of_guest "$device: a port that is taken" "already listens on this port"
   expect_exit 1 "$device: an address of nobody's" in_guest "\$programs/tests/bridge/nfsrdma-bridge --fabric verbs --listen 10.77.0.9:$small 2>&1"
   one_sentence_of_guest "$device: an address of nobody's" "no RDMA device"
   for one in offering small; do check "$device: the bridge $one ends on SIGTERM" in_guest bridge_down $one; done

@@ -301,7 +301,7 @@ TEST_CASE("B10 a Call beyond the backward grant ends the connection") {
   Driver& driver = served.driver;
   for (std::uint32_t i = 0; i < kCredits + 1; ++i) served.call(kXid + i);
   CHECK(driver.delivered.size() == kCredits);
-  check_closed_unanswered(driver, "more calls than it was granted");
+  check_closed_unanswered(driver, "more callbacks than it was granted");
 }
 
 TEST_CASE("B2 B10 a declined Call is answered with ERR_CHUNK and frees its place") {
@@ -341,8 +341,8 @@ TEST_CASE("B2 B10 a server that takes no answers cannot make them pile up: its c
   }
   CHECK(driver.answers.size() >= kCredits);
   CHECK(driver.answers.size() <= 2 * kCredits + 4);
-  check_closed_unanswered(driver,
-                          errors_only ? "does not take the answers" : "more calls than it was granted");
+  check_closed_unanswered(
+      driver, errors_only ? "does not receive the replies" : "more callbacks than it was granted");
 }
 
 // ---- B3, B7: Receives ----

@@ -391,7 +391,7 @@ TEST_CASE("each call ends at its deadline, wherever it is, and says what it wait
   SUBCASE("the attempt hangs") {
     driver.submit(due(driver.now + 10s));
     driver.pass(10s);
-    CHECK(says(driver.take_completed(), "no connection could be made"));
+    CHECK(says(driver.take_completed(), "no connection could be established"));
   }
   SUBCASE("the connection was lost") {
     driver.establish();

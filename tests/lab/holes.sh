@@ -61,7 +61,7 @@ say "$(grep READ_PLUS "$work/out")"
 check "info of a sparse file: no holes are reported" grep -q 'READ_PLUS: *reports no holes; READ is used' "$work/out"
 expect_exit 0 "info with READ_PLUS forced" cli info -o read_plus=yes "$sparse"
 say "$(grep READ_PLUS "$work/out")"
-check "info with READ_PLUS forced: data in the stream" grep -q 'READ_PLUS: *reports no holes; data in the stream' "$work/out"
+check "info with READ_PLUS forced: data in the reply" grep -q 'READ_PLUS: *reports no holes; data in the reply' "$work/out"
 
 # ---- a server that reports holes ----
 "$lab" ns "$bridge_binary" --report-holes --listen 127.0.0.1:20049 --server "$server:2049" > "$work/bridge.out" 2> "$work/bridge.err" &

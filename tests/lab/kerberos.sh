@@ -106,7 +106,7 @@ for version in 4.0 4.1 4.2; do
   same "v$version: it is there" "$(sha256sum < "$work/data")" "$(as daemon cat "${v[@]}" "nfs://$server/xfs/$version" | sha256sum)"
   same "v$version: a listing of what is above tells of it" directory "$(as daemon ls --json -o sec=sys:krb5i "${v[@]}" "nfs://$server/" | jq -r 'select(.name == "xfs").type')"
   fails_with "run kinit" "v$version: crossing without a ticket: kinit" games ls "${v[@]}" "nfs://$server/xfs"
-  fails_with "wants sec=krb5i here" "v$version: crossing, and it is not in the list" daemon ls -o sec=krb5:sys "${v[@]}" "nfs://$server/xfs"
+  fails_with "requires sec=krb5i here" "v$version: crossing, and it is not in the list" daemon ls -o sec=krb5:sys "${v[@]}" "nfs://$server/xfs"
   kdc export krb5:krb5i krb5i
   check "v$version: the root takes no sys" as daemon ls "${v[@]}" "nfs://$server/xfs"
   kdc export sys:krb5p
@@ -117,7 +117,7 @@ same "v3: the strongest of the mount service's" krb5i "$(uses daemon "$export" -
 same "v3: without a ticket, sys" sys "$(uses games "$export" -o vers=3)"
 kdc export krb5
 same "v3: the only one" krb5 "$(uses daemon "$export" -o vers=3)"
-fails_with "wants sec=krb5 here" "v3: it is not the one that was given" daemon ls -o vers=3,sec=sys "nfs://$server$export"
+fails_with "requires sec=krb5 here" "v3: it is not the one that was given" daemon ls -o vers=3,sec=sys "nfs://$server$export"
 kdc export sys:krb5p
 check "v3: krb5p, if the server can do what it offers" as daemon ls -o vers=3 "nfs://$server$export"
 

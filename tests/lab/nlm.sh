@@ -93,7 +93,7 @@ client rpcinfo -p > "$work/rpcinfo"
 check "two's mount is called" grep -q "100021 *$nlm *tcp" "$work/rpcinfo"
 end first
 check "two has it, by the server's call" eventually 4 says locked second
-check "info, of another mount: the place is taken" eventually 10 info_says "locks: .*asks again: another program"
+check "info, of another mount: the place is taken" eventually 10 info_says "locks: .*are polled: another program"
 ours one wait first
 sleep 1
 end second
@@ -183,7 +183,7 @@ kill_two_locking
 kernels try third
 check "the lock of a mount that was killed is left" eventually 20 says busy third
 start_mount two "$remote"
-check "the next one says that it has unlocked it" grep -q "unlocked what a mount that was killed had locked" "$work/two.log"
+check "the next one says that it has unlocked it" grep -q "released the locks left behind by a killed mount" "$work/two.log"
 kernels try third
 check "the kernel's client locks" eventually 20 says locked third
 end third

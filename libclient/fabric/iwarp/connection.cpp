@@ -85,7 +85,7 @@ void TcpConnection::start_attempt() {
   socket_ = Socket::open(options_.address.ss_family);
   if (!socket_.valid()) {
     return fail_later(
-        error(ErrorKind::local, errno, std::string("no socket to be had: ") + std::strerror(errno)));
+        error(ErrorKind::local, errno, std::string("cannot create a socket: ") + std::strerror(errno)));
   }
   const auto* address = reinterpret_cast<const sockaddr*>(&options_.address);
   if (::connect(socket_.fd(), address, address_size(options_.address)) != 0 && errno != EINPROGRESS) {
@@ -493,7 +493,7 @@ Error TcpConnection::connect_error(int errno_value) const {
     case ENETUNREACH:
     case EADDRNOTAVAIL:
       return error(ErrorKind::connection, errno_value,
-                   std::string("there is no way there: ") + std::strerror(errno_value) +
+                   std::string("the address cannot be reached: ") + std::strerror(errno_value) +
                        ". Check the address and the routes");
     case ETIMEDOUT:
       return error(ErrorKind::timeout, errno_value,
@@ -506,9 +506,8 @@ Error TcpConnection::connect_error(int errno_value) const {
 
 Error TcpConnection::socket_error(int errno_value) const {
   if (errno_value == ETIMEDOUT) {
-    return error(
-        ErrorKind::connection, errno_value,
-        "the peer does not answer any more; the connection was given up. Retry, and check the network");
+    return error(ErrorKind::connection, errno_value,
+                 "the peer no longer answers; the connection was given up. Retry, and check the network");
   }
   const bool reset = errno_value == ECONNRESET || errno_value == EPIPE;
   return error(

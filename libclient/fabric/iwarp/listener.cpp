@@ -79,7 +79,7 @@ Result<std::unique_ptr<Listener>> Listener::listen(async::Loop& loop, const sock
                  std::string(what) + ": " + std::strerror(errno)};
   };
   Socket socket = Socket::open(address.ss_family);
-  if (!socket.valid()) return failed("no socket to be had");
+  if (!socket.valid()) return failed("cannot create a socket");
   const int yes = 1;
   (void)::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   if (::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address), address_size(address)) != 0) {

@@ -59,7 +59,7 @@ Endpoint::Failure Endpoint::open() {
   if (const int failed = make_nonblocking(channel->fd); failed != 0) return {failed, "fcntl"};
   if (lib.create_id(channel, &id, nullptr, RDMA_PS_TCP) != 0) {
     id = nullptr;
-    return {errno, "the RDMA connection manager gives no identifier"};
+    return {errno, "the RDMA connection manager cannot create an identifier"};
   }
   return {};
 }
@@ -69,14 +69,15 @@ Endpoint::Failure Endpoint::adopt(rdma_cm_id* incoming) {
   channel = lib.create_event_channel();
   if (channel == nullptr) return {errno, "the RDMA connection manager cannot be opened"};
   if (const int failed = make_nonblocking(channel->fd); failed != 0) return {failed, "fcntl"};
-  if (lib.migrate_id(id, channel) != 0) return {errno, "the request cannot be taken over"};
+  if (lib.migrate_id(id, channel) != 0)
+    return {errno, "the connection request cannot be moved to its own event channel"};
   return {};
 }
 
 Endpoint::Failure Endpoint::query(const Queues& wanted) {
   ibv_device_attr device{};
   if (const int failed = lib.query_device(id->verbs, &device); failed != 0) {
-    return {failed, "the device does not say what it can do"};
+    return {failed, "the device's limits cannot be queried"};
   }
   const auto count = [](int value) { return static_cast<std::uint32_t>(std::max(value, 0)); };
   constexpr unsigned type_2 = IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
@@ -100,13 +101,14 @@ Endpoint::Failure Endpoint::prepare(const Queues& wanted) {
   if (watched == nullptr) return {errno, "the device cannot be opened"};
   if (const int failed = make_nonblocking(watched->async_fd); failed != 0) return {failed, "fcntl"};
   pd = lib.alloc_pd(id->verbs);
-  if (pd == nullptr) return {errno, "the device gives no protection domain"};
+  if (pd == nullptr) return {errno, "the device cannot create a protection domain"};
   completions = lib.create_comp_channel(id->verbs);
-  if (completions == nullptr) return {errno, "the device gives no completion channel"};
+  if (completions == nullptr) return {errno, "the device cannot create a completion channel"};
   if (const int failed = make_nonblocking(completions->fd); failed != 0) return {failed, "fcntl"};
   send_cq = lib.create_cq(id->verbs, static_cast<int>(depth.sends), nullptr, completions, 0);
   receive_cq = lib.create_cq(id->verbs, static_cast<int>(depth.receives), nullptr, completions, 0);
-  if (send_cq == nullptr || receive_cq == nullptr) return {errno, "the device gives no completion queue"};
+  if (send_cq == nullptr || receive_cq == nullptr)
+    return {errno, "the device cannot create a completion queue"};
   if (Failure failed = make_qp(); failed.errno_value != 0) return failed;
   int failed = receive_slab.make(lib, pd, wanted.receive_size, depth.receives, IBV_ACCESS_LOCAL_WRITE);
   if (failed == 0) failed = send_slab.make(lib, pd, wanted.send_size, depth.send_slots, 0);
@@ -130,7 +132,7 @@ Endpoint::Failure Endpoint::make_qp() {
       return {};
     }
   }
-  return {errno, "the device gives no queue pair"};
+  return {errno, "the device cannot create a queue pair"};
 }
 
 rdma_conn_param Endpoint::parameters(const std::vector<std::byte>& private_data) const {

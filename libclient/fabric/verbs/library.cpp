@@ -118,8 +118,8 @@ Result<const Library*> library() {
   // state.
   if (loaded.birth.is_inherited()) {
     return Error{ErrorKind::local, ENODEV, "connect", "",
-                 "the process that this one was forked from uses RDMA devices; call exec(2) first, or use "
-                 "fabric=iwarp"};
+                 "the parent process uses RDMA devices, which a forked child cannot share; call exec(2) "
+                 "first, or use fabric=iwarp"};
   }
   if (loaded.failure.empty()) return &loaded.library;
   return Error{ErrorKind::local, ENOENT, "connect", "",

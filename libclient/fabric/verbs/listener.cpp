@@ -36,7 +36,8 @@ class Incoming final : public fabric::Incoming {
       return Error{ErrorKind::usage, EINVAL, "accept", peer_, "more than 56 octets of private data"};
     }
     if (request_.id == nullptr) {
-      return Error{ErrorKind::usage, EINVAL, "accept", peer_, "the request was answered before"};
+      return Error{ErrorKind::usage, EINVAL, "accept", peer_,
+                   "the connection request has already been answered"};
     }
     auto endpoint = std::make_shared<Endpoint>(library_);
     auto failed = endpoint->adopt(std::exchange(request_.id, nullptr));
@@ -76,7 +77,7 @@ Error listen_failure(int errno_value, const char* what, const std::string& addre
   switch (errno_value) {
     case EADDRINUSE:
       return {ErrorKind::local, errno_value, "listen", address,
-              "somebody listens there already. Choose another port"};
+              "another program already listens on this port. Choose another one"};
     case EADDRNOTAVAIL:
     case ENODEV:
       return {ErrorKind::local, errno_value, "listen", address,
@@ -101,7 +102,7 @@ Result<std::unique_ptr<Listener>> Listener::listen(async::Loop& loop, const sock
   if (make_nonblocking(channel->fd) != 0) return failed("fcntl");
   if (lib.create_id(channel, &out->id_, nullptr, RDMA_PS_TCP) != 0) {
     out->id_ = nullptr;
-    return failed("the RDMA connection manager gives no identifier");
+    return failed("the RDMA connection manager cannot create an identifier");
   }
   auto where = address;  // librdmacm wants a pointer that is not const
   if (lib.bind_addr(out->id_, reinterpret_cast<sockaddr*>(&where)) != 0) {

@@ -208,7 +208,7 @@ void RdmaConnection::send_request() {
   if (!connector_) {
     const int failed = errno;
     watch_manager();
-    return finish(local_error({failed, "no thread or descriptor is to be had"}));
+    return finish(local_error({failed, "no thread or file descriptor is available"}));
   }
   loop_.watch(connector_->descriptor(), EPOLLIN, [this](std::uint32_t) { on_request_sent(); });
 }
@@ -355,14 +355,15 @@ Error RdmaConnection::resolve_error(int errno_value) const {
   switch (errno_value) {
     case ENODEV:
     case EADDRNOTAVAIL:
-      return error(ErrorKind::connection, errno_value,
-                   "no RDMA device of this machine leads there. Use fabric=iwarp, or check the routes");
+      return error(
+          ErrorKind::connection, errno_value,
+          "no RDMA device of this machine leads to this address. Use fabric=iwarp, or check the routes");
     case ETIMEDOUT:
       return error(ErrorKind::timeout, errno_value,
                    "the address was not resolved in time. Check the address and the network");
     default:
       return error(ErrorKind::connection, errno_value,
-                   std::string("there is no way there: ") + std::strerror(errno_value) +
+                   std::string("the address cannot be reached: ") + std::strerror(errno_value) +
                        ". Check the address and the routes");
   }
 }
@@ -378,7 +379,7 @@ Error RdmaConnection::connect_error(int errno_value) const {
     case EHOSTUNREACH:
     case ENETUNREACH:
       return error(ErrorKind::connection, errno_value,
-                   "there is no way there over " + device + ": " + std::strerror(errno_value) +
+                   "the address cannot be reached over " + device + ": " + std::strerror(errno_value) +
                        ". Check the address and the routes");
     case ETIMEDOUT:
       return error(ErrorKind::timeout, errno_value,

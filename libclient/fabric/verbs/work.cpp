@@ -40,10 +40,10 @@ void RdmaConnection::post_receive(ReceiveBuffer buffer) {
 void RdmaConnection::post_send(const SendWork& work) {
   if (state_ == State::closed || broken_) return;
   if (state_ != State::established) {
-    return fail_later(error(ErrorKind::usage, ENOTCONN, "a Send before the connection stands"));
+    return fail_later(error(ErrorKind::usage, ENOTCONN, "a Send before the connection is established"));
   }
   if (!sends_->post_send(work)) {
-    return fail_later(error(ErrorKind::usage, EMSGSIZE, "a message larger than the connection was made for"));
+    return fail_later(error(ErrorKind::usage, EMSGSIZE, "a message larger than the connection's limit"));
   }
   sent_.push_back(work.cookie);
   active_ = true;
@@ -74,7 +74,7 @@ Status RdmaConnection::take_back(std::span<const RemoteSegment> segments, std::u
     case Exposures::Revoked::failed:
       break;
   }
-  return error(ErrorKind::local, EIO, "memory cannot be taken back from the device. Connect again");
+  return error(ErrorKind::local, EIO, "remote access to memory cannot be revoked. Connect again");
 }
 
 Status RdmaConnection::abandon(std::span<const RemoteSegment> segments, std::uint64_t cookie) {
@@ -278,7 +278,7 @@ void RdmaConnection::broken_by(const ibv_wc& completion) {
     case IBV_WC_RETRY_EXC_ERR:
     case IBV_WC_RESP_TIMEOUT_ERR:
       broken_ = error(ErrorKind::connection, ETIMEDOUT,
-                      std::string("the peer does not answer any more (") +
+                      std::string("the peer no longer answers (") +
                           endpoint_->lib.wc_status_str(completion.status) +
                           "); the connection was given up. Retry, and check the network");
       return;
@@ -289,7 +289,7 @@ void RdmaConnection::broken_by(const ibv_wc& completion) {
       return;
     default:
       broken_ = error(ErrorKind::connection, EIO,
-                      endpoint_->traits.device + " broke the connection off: " +
+                      endpoint_->traits.device + " ended the connection: " +
                           endpoint_->lib.wc_status_str(completion.status) + ". Retry");
   }
 }

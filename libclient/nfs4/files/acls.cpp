@@ -25,7 +25,7 @@ const bitmap4& supported_only() {
 
 Error no_acls(std::string server) {
   return {ErrorKind::server, EOPNOTSUPP, "acl", std::move(server),
-          "the server's file system has no access control lists for this"};
+          "the server's file system does not support this kind of access control list"};
 }
 
 }  // namespace
@@ -65,8 +65,7 @@ async::Task<Status> ObjectOperations::set_acl(Caller caller, FileHandle object, 
   if (list == nullptr) {
     co_return Error(
         ErrorKind::usage, EOPNOTSUPP, "SETATTR", calls.server(),
-        "over NFSv4 lists are of its own form, such as A::joe@example.org:rwaxtncy; use vers=3 for "
-        "POSIX ones");
+        "NFSv4 has its own form of ACLs, such as A::joe@example.org:rwaxtncy; use vers=3 for POSIX ACLs");
   }
   fattr4 wanted;
   wanted.attrmask = acl_only();

@@ -13,7 +13,8 @@ namespace {
 /// Gives one Error, EOPNOTSUPP, for everything that the server does not support, whatever it answers.
 Error judged(const Error& error) {
   if (!is_unsupported(error)) return error;
-  return {ErrorKind::server, EOPNOTSUPP, error.operation(), error.peer(), "the server does not do it"};
+  return {ErrorKind::server, EOPNOTSUPP, error.operation(), error.peer(),
+          "the server does not support this operation"};
 }
 Status judged(Status status) {
   if (status) return status;
@@ -267,7 +268,8 @@ async::Task<Result<Engine::EarlyRead>> Nfs4Engine::read_early(Caller caller, Fil
   auto reply = co_await session_.call(std::move(compound));
   if (!reply) co_return reply.error();
   if (question.again())
-    co_return Error(ErrorKind::server, EAGAIN, "READ", "", "what was read may be of before a restart");
+    co_return Error(ErrorKind::server, EAGAIN, "READ", "",
+                    "the data may be from before a restart of the server");
   std::optional<Attributes> told;
   READ4res res;
   const bool all = reply->take<op::PUTFH>() && take_getattr(*reply, told) && reply->take<op::READ>(res);
@@ -276,7 +278,7 @@ async::Task<Result<Engine::EarlyRead>> Nfs4Engine::read_early(Caller caller, Fil
   const std::size_t size = ok.data.data.size();
   // A server may give less than it is asked for (RFC 8881 18.22.3).
   if (size < into.size() && !ok.eof)
-    co_return Error(ErrorKind::server, EAGAIN, "READ", "", "the server gave a part of the file");
+    co_return Error(ErrorKind::server, EAGAIN, "READ", "", "the server returned only a part of the file");
   co_return EarlyRead{told->change, size};
 }
 

@@ -62,7 +62,7 @@ async::Task<Result<std::size_t>> FileData::read_all(std::span<std::byte> data, s
     if (piece.eof) break;
     if (piece.count == 0) {
       co_return Error(ErrorKind::protocol, EIO, "READ", state_.path(),
-                      "the server gives no data and no end of the file; please report this");
+                      "the server returned neither data nor the end of the file; please report this");
     }
   }
   co_return total;

@@ -89,7 +89,7 @@ async::Task<Status> FileData::read_plus(std::span<std::byte> data, std::uint64_t
       nullptr, &stateid);
   if (done && (!filled || (filled->count == 0 && !eof))) {
     done = Error(ErrorKind::protocol, EPROTO, "READ_PLUS", path(),
-                 "the server's data and holes do not follow each other; please report this");
+                 "the server's data and holes are not contiguous; please report this");
   }
   if (!done && holes.is_to_be_read_otherwise(done.error(), way)) {
     out.otherwise = true;

@@ -22,16 +22,16 @@ Error interrupted(const std::string& path) {
 
 Error lost_again(const std::string& path) {
   return {ErrorKind::server, EIO, "LOCK", path,
-          "the server lost the file's state again and again; look at its log"};
+          "the server repeatedly lost the state of the file; see its log"};
 }
 
 Error not_claimed(const std::string& path) {
   return {ErrorKind::timeout, ETIMEDOUT, "LOCKU", path,
-          "the server has restarted, and the locks on the file were not all claimed again in time"};
+          "the server has restarted, and the locks on the file were not all reclaimed in time"};
 }
 
 Error taken_meanwhile(const std::string& path) {
-  return {ErrorKind::server, EAGAIN, "LOCK", path, "somebody else has locked it meanwhile"};
+  return {ErrorKind::server, EAGAIN, "LOCK", path, "another process or client has locked it meanwhile"};
 }
 
 LockHolder holder_of(const ClientLease& session, const LOCK4denied& denied) {
@@ -120,7 +120,7 @@ async::Task<Status> Locks::lock_in_turn(std::shared_ptr<FileState> file, std::sh
     if (!attempt->undoes && !attempt->abandoned) settled = co_await file->settled(deadline);
     if (!settled) {
       co_return Error(ErrorKind::timeout, ETIMEDOUT, "LOCK", open.path,
-                      "the server is still closing what was open before");
+                      "an earlier close of the file has not completed in time");
     }
     if (auto error = file->useless_for("LOCK")) co_return *std::move(error);
     if (attempt->abandoned) co_return interrupted(open.path);

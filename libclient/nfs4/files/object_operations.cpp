@@ -414,7 +414,7 @@ async::Task<Result<Page>> ObjectOperations::list(Caller caller, Spot directory, 
   if (!decoded) co_return undecodable_attributes(text);
   if (page->entries.empty() && !page->eof) {
     co_return Error(ErrorKind::protocol, EPROTO, "READDIR", text,
-                    "the server gives no entries and no end of the directory; please report this");
+                    "the server returned neither entries nor the end of the directory; please report this");
   }
   co_return page;
 }

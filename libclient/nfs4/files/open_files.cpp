@@ -393,7 +393,7 @@ async::Task<Result<OpenResult>> OpenFiles::open_known(Opening what, nfs_fh4 hand
 async::Task<Result<OpenResult>> OpenFiles::open_found(Opening what, nfs_fh4 handle) {
   if (!what.place) {
     co_return Error(ErrorKind::server, ESTALE, "open", what.label,
-                    "NFSv4.0 opens files by their names, and none is known of this one; look it up again");
+                    "NFSv4.0 opens files by name, and no name of this file is known; look it up again");
   }
   what.claim = open_claim4::of<CLAIM_NULL>(component4{what.place->name});
   const Openings::Guard guard(session_.openings());

@@ -96,7 +96,8 @@ async::Task<Status> Handshake::begin(async::TimePoint deadline) {
     if (done || !is_forgotten(done.error())) co_return done;
     if (loop.now() + delay.next() >= deadline) {
       co_return Error(ErrorKind::timeout, ETIMEDOUT, "CREATE_SESSION", parts_.calls.server(),
-                      "the server forgets the session before it has begun, as while it restarts; try again");
+                      "the server forgot this client before the session was created, as happens while it "
+                      "restarts; try again");
     }
     co_await loop.sleep_for(delay.take());
     start_over_if_hopeless();

@@ -19,8 +19,8 @@ constexpr async::Clock::duration kBetweenMendings = 1s;
 /// restarts, before the connection is refused.
 constexpr unsigned kMostStrange = 8;
 constexpr const char* kStranger =
-    ": a connection leads to a server that does not know the session, as behind a load balancer, and is left "
-    "alone; use nconnect=1";
+    ": a connection leads to a server that does not know the session, as behind a load balancer, and is not "
+    "used; use nconnect=1";
 
 }  // namespace
 
@@ -220,7 +220,7 @@ void Lanes::take_refusal(Lane& lane, bool again, const Error& error) {
   if (passes(retry)) return bind_later(lane, again);
   if (retry != Retry::with_new_session) return refuse(lane, error.text());
   if (++lane.strange > kMostStrange && usable() != 0) return refuse(lane, lane.channel.server() + kStranger);
-  calls_.start_recovery("the session is gone");
+  calls_.start_recovery("the server no longer has the session");
 }
 
 /// Binds the connection after a pause, unless the connection or the session ends before.
@@ -256,8 +256,8 @@ async::Task<bool> Lanes::prove(Lane& lane) {
     co_return false;
   }
   if (!*leads_there) {
-    refuse(lane, lane.channel.server() + " is another server than " + calls_.server() +
-                     ", and is left alone; look at remoteports=");
+    refuse(lane, lane.channel.server() + " is not the same server as " + calls_.server() +
+                     ", and is not used; check remoteports=");
   }
   lane.proven = leads_there && *leads_there;
   co_return lane.proven;
@@ -310,8 +310,7 @@ void Lanes::mend_backchannel(bool by_new_session) {
   const async::TimePoint now = calls_.loop().now();
   if (!calls_.facts().backchannel || now - last_mended_ <= kBetweenMendings) return;
   last_mended_ = now;
-  if (by_new_session)
-    return calls_.start_recovery("the server has lost track of its calls to this client", true);
+  if (by_new_session) return calls_.start_recovery("the server lost track of its callbacks", true);
   for (const auto& lane : lanes_) {
     if (!lane->binding && !lane->refused && lane->channel.up()) calls_.background().spawn(bind(*lane, true));
   }

@@ -135,7 +135,8 @@ async::Task<Result<CompoundReply>> Session::attempt(Compound& compound, Course& 
   if (recovering() && !course.for_recovery && !sent_request) {
     use->unsent();
     attempt.verdict = Verdict::at_once;
-    co_return Error(ErrorKind::connection, EAGAIN, compound.what(), channel_.server(), "the session is gone");
+    co_return Error(ErrorKind::connection, EAGAIN, compound.what(), channel_.server(),
+                    "the server no longer has the session");
   }
   // The server is asked to cache Replies to requests that are not idempotent (RFC 8881 2.10.6.1.3), if it
   // caches any. Only the attributes that follow could exceed what the server caches, and a Reply may do
@@ -285,7 +286,7 @@ async::Task<void> Session::settle(const Compound& compound, const Result<Compoun
   course.in_doubt = course.in_doubt || attempt.in_doubt;
   if (attempt.in_doubt) state_.openings.doubt();
   const bool is_gone = attempt.verdict == Verdict::unsettled;
-  if (is_gone) start_recovery("the session is gone");
+  if (is_gone) start_recovery("the server no longer has the session");
   // While the session begins or ends there is no recovery, so such a call is not made again.
   if (is_gone) attempt.verdict = recovering() ? Verdict::again : Verdict::failed;
   const bool ended = is_gone || attempt.verdict == Verdict::again;

@@ -145,8 +145,8 @@ Result<CompoundReply> ClientLease::reply_of(rpc::Channel& channel, const Compoun
 std::optional<Error> ClientLease::gamble(const Compound& compound) const {
   if (!compound.is_a_gamble()) return std::nullopt;
   return Error(ErrorKind::usage, EINVAL, compound.what(), channel_.server(),
-               "what changes something does not go together with what has an answer of any length; please "
-               "report this");
+               "a request that changes something must not contain an operation whose reply has no size "
+               "limit; please report this");
 }
 
 Error ClientLease::unknown_outcome(const Compound& compound, const Error& why) const {
@@ -156,11 +156,11 @@ Error ClientLease::unknown_outcome(const Compound& compound, const Error& why) c
           why.status(),
           compound.what(),
           channel_.server(),
-          why.message() + "; whether the server did it is not known: look before it is done again"};
+          why.message() + "; whether the server did it is not known: check before you repeat it"};
 }
 
 Error ClientLease::not_wanted(const Compound& compound) const {
-  return {ErrorKind::cancelled, EINTR, compound.what(), channel_.server(), "the call is not needed any more"};
+  return {ErrorKind::cancelled, EINTR, compound.what(), channel_.server(), "the call is no longer needed"};
 }
 
 Error ClientLease::not_recovered(const Compound& compound) const {

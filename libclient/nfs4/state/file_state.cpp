@@ -48,7 +48,7 @@ async::Task<Status> FileState::locks_claimed(const char* what, async::TimePoint 
   const bool claimed = co_await session_.lock_recovery().claimed(open_, deadline);
   if (claimed) co_return Status();
   co_return Error(ErrorKind::timeout, ETIMEDOUT, what, open_.path,
-                  "the locks on the file were not all claimed again in time");
+                  "the locks on the file were not all reclaimed in time");
 }
 
 void FileState::lose_lock_of(const RangeStateid& range, const Error& why) {

@@ -35,7 +35,8 @@ bool HoleReads::is_to_be_read_otherwise(const Error& error, Way sent) {
   if (sent == Way::chunk) {
     way_ = Way::stream;
   } else {
-    give_up(Found::wrong, "READ_PLUS is answered wrongly, so READ is used in its place: " + error.message());
+    give_up(Found::wrong,
+            "the server answers READ_PLUS incorrectly, so READ is used instead: " + error.message());
   }
   return true;
 }
@@ -46,7 +47,7 @@ void HoleReads::give_up(Found why, const std::string& text) {
 }
 
 std::string HoleReads::text() const {
-  const std::string way = way_ == Way::chunk ? "data by Write chunk" : "data in the stream";
+  const std::string way = way_ == Way::chunk ? "data by Write chunk" : "data in the reply";
   switch (found_) {
     case Found::nothing:
       return used_ ? "used, no hole was reported yet; " + way : "";
@@ -57,7 +58,7 @@ std::string HoleReads::text() const {
     case Found::not_supported:
       return "not supported; READ is used";
     case Found::wrong:
-      return "wrong answers; READ is used";
+      return "incorrect answers; READ is used";
   }
   return "";
 }

@@ -63,7 +63,7 @@ class HoleReads {
   [[nodiscard]] bool knows_ends() const { return found_ == Found::reports_holes; }
   /// Called when READ returned data behind the end that a READ_PLUS gave.
   void gave_a_wrong_end() {
-    give_up(Found::wrong, "READ_PLUS gives a wrong end of the file, so READ is used");
+    give_up(Found::wrong, "READ_PLUS reports a wrong end of the file, so READ is used");
   }
 
   [[nodiscard]] Found found() const { return found_; }

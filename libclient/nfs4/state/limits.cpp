@@ -26,7 +26,7 @@ std::uint64_t most_of(const std::optional<std::uint64_t>& told) {
 Status take_limits(const fattr4& from, const std::string& server, SessionFacts& facts) {
   WireAttributes attributes;
   if (!decode_attributes(from, attributes) || attributes.lease_time.value_or(0) == 0)
-    return Error(ErrorKind::protocol, EPROTO, "GETATTR", server, "the server does not tell its lease time");
+    return Error(ErrorKind::protocol, EPROTO, "GETATTR", server, "the server does not report its lease time");
   facts.lease_seconds = *attributes.lease_time;
   facts.max_read = most_of(attributes.maxread);
   facts.max_write = most_of(attributes.maxwrite);

@@ -55,7 +55,7 @@ bool is_as_if_done(const Compound& compound, const CompoundReply& reply) {
 
 Error too_late(const Compound& compound, const std::string& server) {
   return {ErrorKind::timeout, ETIMEDOUT, compound.what(), server,
-          "no other call came to its end in time; the server is not answering"};
+          "earlier calls have not completed in time; the server is not answering"};
 }
 
 }  // namespace
@@ -208,7 +208,7 @@ async::Task<Status> Nfs40Client::take_turns(const Compound& compound, async::Tim
   }
   if (in_time) co_return Status();
   co_return Error(ErrorKind::timeout, ETIMEDOUT, compound.what(), channel_.server(),
-                  "an earlier request of the same owner has not come to its end in time");
+                  "an earlier request of the same open or lock owner has not completed in time");
 }
 
 void Nfs40Client::fill_in(Compound& compound, const Turns& turns) {

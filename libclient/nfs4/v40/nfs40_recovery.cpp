@@ -10,7 +10,7 @@ async::Task<Status> Nfs40Recovery::try_once(async::TimePoint deadline, bool /*wo
     const async::Mutex::Lock turn = co_await registration_.turn().lock(deadline);
     if (!turn) {
       co_return Error(ErrorKind::timeout, ETIMEDOUT, "SETCLIENTID", calls_.server(),
-                      "the one before has not come to its end in time");
+                      "an earlier SETCLIENTID has not completed in time");
     }
     if (auto done = co_await registration_.set_client(deadline); !done) co_return done;
   }

@@ -50,8 +50,8 @@ async::Task<Status> Registration::set_client(async::TimePoint deadline) {
   if (!reply->take<op::SETCLIENTID>(res)) {
     if (const netaddr4* other = res.get<NFS4ERR_CLID_INUSE>()) {
       co_return Error(ErrorKind::server, EADDRINUSE, NFS4ERR_CLID_INUSE, "SETCLIENTID", calls_.server(),
-                      "another user's client has this client's name (" + other->na_r_addr.value +
-                          "); end it, or wait until its lease has");
+                      "a client of another user already uses this client's identifier (" +
+                          other->na_r_addr.value + "); end it, or wait until its lease has expired");
     }
     co_return calls_.error_of(*reply, "SETCLIENTID", calls_.server());
   }

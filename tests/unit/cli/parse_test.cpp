@@ -186,7 +186,7 @@ TEST_CASE("cli: wrong command lines name what is wrong") {
   CHECK(usage_of(command, {"x", "--count"}).find("--count") != std::string::npos);
   CHECK(usage_of(command, {"--al", "x"}).find("--al") != std::string::npos);  // no guessing
   CHECK(usage_of(command, {"--operand=y"}).find("try --help") != std::string::npos);
-  CHECK(usage_of(command, {"-o", "rsiz=1", "x"}).find("'rsize' is meant") != std::string::npos);
+  CHECK(usage_of(command, {"-o", "rsiz=1", "x"}).find("did you mean 'rsize'?") != std::string::npos);
   CHECK(parse_arguments(command, {"--help"})->help);
 }
 

@@ -165,11 +165,11 @@ TEST_CASE("dial: auto goes on with iwarp where no device leads there, with the R
   connection->post_receive(ReceiveBuffer(100));
   connection->post_receive(ReceiveBuffer(200));
   CHECK(w.over_verbs->receives == std::vector<std::size_t>{100, 200});
-  w.over_verbs->handler.on_closed(failure("no RDMA device of this machine leads there", ENODEV));
+  w.over_verbs->handler.on_closed(failure("no RDMA device of this machine leads to this address", ENODEV));
   REQUIRE(w.over_iwarp);
   CHECK_FALSE(w.owner.closed);
   CHECK(w.over_iwarp->receives == std::vector<std::size_t>{100, 200});
-  CHECK(contains(w.iwarp_options->reason, "no RDMA device of this machine leads there"));
+  CHECK(contains(w.iwarp_options->reason, "no RDMA device of this machine leads to this address"));
   CHECK(w.iwarp_options->deadline > w.loop.now() + 9s);
   w.loop.end_turn();
   w.establish(*w.over_iwarp, w.iwarp_options->reason);

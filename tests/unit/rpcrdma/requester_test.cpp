@@ -276,7 +276,7 @@ TEST_CASE("requester: who waits on a connection on which nobody was ever answere
   const Complete done = driver.take_completed();
   CHECK(done.failure == Failure::timed_out);
   REQUIRE(done.error);
-  CHECK(done.error->message().find("accepts the connection and answers no call") != std::string::npos);
+  CHECK(done.error->message().find("accepts the connection, but answers no call") != std::string::npos);
 }
 
 TEST_CASE("requester: what a connection has to begin with goes before all else, on each one") {

@@ -77,7 +77,7 @@ struct Laned {
   }
   bool told_of_another() const {
     return std::ranges::any_of(calls.notices, [](const std::string& one) {
-      return one.find("is another server") != std::string::npos;
+      return one.find("is not the same server") != std::string::npos;
     });
   }
   /// Of all calls so far.

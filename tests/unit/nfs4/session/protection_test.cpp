@@ -321,17 +321,17 @@ TEST_CASE("protection: a Reply that is not the server's is not believed") {
   for (const Case& one :
        {Case{ToyGuard::Lie::verifier, gss::Service::none, "verifier"},
         Case{ToyGuard::Lie::other_call, gss::Service::none, "verifier"},
-        Case{ToyGuard::Lie::results, gss::Service::integrity, "somebody has changed it"},
-        Case{ToyGuard::Lie::results, gss::Service::privacy, "somebody has changed it"},
+        Case{ToyGuard::Lie::results, gss::Service::integrity, "it was changed on the way"},
+        Case{ToyGuard::Lie::results, gss::Service::privacy, "it was changed on the way"},
         Case{ToyGuard::Lie::other_call, gss::Service::privacy, "verifier"},
         Case{ToyGuard::Lie::no_verifier, gss::Service::none, "verifier"},
         Case{ToyGuard::Lie::no_verifier, gss::Service::integrity, "verifier"},
         Case{ToyGuard::Lie::no_verifier, gss::Service::privacy, "verifier"},
         Case{ToyGuard::Lie::other_body, gss::Service::integrity, "to another call"},
         Case{ToyGuard::Lie::other_body, gss::Service::privacy, "to another call"},
-        Case{ToyGuard::Lie::only_signed, gss::Service::privacy, "somebody has changed it"},
-        Case{ToyGuard::Lie::unprotected, gss::Service::integrity, "somebody has changed it"},
-        Case{ToyGuard::Lie::unprotected, gss::Service::privacy, "somebody has changed it"}}) {
+        Case{ToyGuard::Lie::only_signed, gss::Service::privacy, "it was changed on the way"},
+        Case{ToyGuard::Lie::unprotected, gss::Service::integrity, "it was changed on the way"},
+        Case{ToyGuard::Lie::unprotected, gss::Service::privacy, "it was changed on the way"}}) {
     CAPTURE(static_cast<int>(one.lie));
     CAPTURE(static_cast<int>(one.service));
     Protected m(one.service);

@@ -132,8 +132,8 @@ TEST_CASE("U6 read_plus: an end of the file that is none is not believed, and th
     CHECK((m.read(file, 0, kSize) == content));
     CHECK((m.read(file, kSize - 10, 20) == content.substr(kSize - 10)));
     CHECK(m.used() == 1);
-    CHECK(m.holes().text() == "wrong answers; READ is used");
-    CHECK(c.notices == "test server: READ_PLUS gives a wrong end of the file, so READ is used\n");
+    CHECK(m.holes().text() == "incorrect answers; READ is used");
+    CHECK(c.notices == "test server: READ_PLUS reports a wrong end of the file, so READ is used\n");
     m.close(file);
   }
 }
@@ -174,7 +174,7 @@ TEST_CASE("U6 read_plus: a server that counts the data twice, as Linux does, is 
     CHECK((m.read(file, kPiece, 2 * kPiece) == m.content.substr(kPiece, 2 * kPiece)));
     CHECK(m.used() == 2);
   }
-  CHECK(m.holes().text() == "reports holes; data in the stream");
+  CHECK(m.holes().text() == "reports holes; data in the reply");
   m.server.clear_calls();
   CHECK((m.read_all(file, kPiece) == m.content));
   for (const SeenCall& call : m.server.calls()) {
@@ -189,7 +189,7 @@ TEST_CASE("U6 read_plus: a server that leaves the Write chunk unused is asked fo
   EngineClient& c = m.connect();
   OpenRef file = m.open("sparse");
   CHECK((m.read(file, 0, kSize) == m.content));
-  CHECK(m.holes().text() == "reports holes; data in the stream");
+  CHECK(m.holes().text() == "reports holes; data in the reply");
   CHECK(c.notices.empty());
   m.close(file);
 }
