@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Try nfsrdma on a fresh Debian 12, without any RDMA hardware: packaging/try-it.sh
 #
-#   try-it.sh              the tour, then the server stays up for you until Enter or Ctrl-C
-#   try-it.sh --once       the tour alone, for scripts: exit status 0 if every step worked
+#   try-it.sh              run the tour; the server then stays up until you press Enter or Ctrl-C
+#   try-it.sh --once       run the tour only, for scripts: exit status 0 if every step worked
 #
-# It installs packages, builds (in build/, or where NFSRDMA_BUILD_DIR says), starts a real NFS server (NFS-Ganesha, an
-# instance of its own) with nfsrdma-bridge in front of it, which makes it reachable over RDMA (iWARP in software) on
-# 127.0.0.1, shows nfsrdma-cli at work, and mounts it with nfsrdma-fuse. Everything it started is stopped and its files
-# are removed at the end. Who is not root is asked for his password by sudo, since packages are installed and Ganesha
-# opens files by handle; the build directory stays his.
-# Exit status: 0, 1 (a step failed), 2 (usage), 77 (neither root nor sudo).
+# The script installs packages, builds (in build/, or in the directory NFSRDMA_BUILD_DIR), and starts a separate instance
+# of a real NFS server (NFS-Ganesha). nfsrdma-bridge in front of it makes it reachable over RDMA (iWARP in software) on
+# 127.0.0.1. The tour then shows nfsrdma-cli at work, and mounts the export with nfsrdma-fuse. At the end the script stops
+# everything that it started, and removes its files. If you are not root, sudo asks for your password, because packages
+# are installed and Ganesha opens files by handle; the build directory stays yours.
+# Exit status: 0, 1 (a step failed), 2 (usage), 77 (not root, and no sudo).
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$(realpath -m "${NFSRDMA_BUILD_DIR:-$root/build}")
@@ -27,7 +27,7 @@ step() { printf '\n%s== %s%s\n' "$bold" "$*" "$plain"; }
 # shellcheck source=root.sh
 . "$root/packaging/root.sh"
 if ! become_root "$0" "$@"; then
-  echo "try-it.sh: neither root nor sudo: Ganesha opens files by handle, which takes root" >&2
+  echo "try-it.sh: not root, and sudo is not available: Ganesha opens files by handle, which requires root" >&2
   if ! missing=$("$root/packaging/packages.sh" missing build try); then
     echo "try-it.sh: these packages are missing, too: $(xargs <<< "$missing")" >&2
   fi
@@ -44,11 +44,11 @@ log=$build/try-it.log
 generator=()
 if [ ! -e "$build/CMakeCache.txt" ]; then generator=(-G Ninja); fi
 { cmake -S "$root" -B "$build" "${generator[@]}" && cmake --build "$build" -j --target nfsrdma-cli nfsrdma-fuse nfsrdma-bridge; } \
-  > "$log" 2>&1 || { tail -30 "$log" >&2; die "the build failed; all of it is in $log"; }
+  > "$log" 2>&1 || { tail -30 "$log" >&2; die "the build failed; its whole output is in $log"; }
 cli=$build/cli/nfsrdma-cli fuse=$build/fuse/nfsrdma-fuse bridge=$build/tests/bridge/nfsrdma-bridge
 
 # ---- the server ----
-step "server: Ganesha on TCP, the bridge in front of it"
+step "server: Ganesha on TCP, with nfsrdma-bridge in front of it"
 work='' bridge_pid='' mounted=''
 finish() {
   local status=$?
@@ -101,7 +101,7 @@ port=${line##*:}
 server=127.0.0.1
 [ "$port" = 20049 ] || server=127.0.0.1:$port
 url=nfs://$server/export
-echo "It exports $export_dir as /export, over RDMA on 127.0.0.1:$port."
+echo "The server exports $export_dir as /export, over RDMA on 127.0.0.1:$port."
 
 # ---- the tour ----
 failed=0
@@ -126,24 +126,24 @@ expect() {
   fi
 }
 step "tour"
-tour "is it there, and how fast" ping -c 3 "$url"
+tour "whether the server answers, and how fast" ping -c 3 "$url"
 tour "what was negotiated" info "$url"
 tour "a listing" ls -lR "$url"
 tour "a file" cat "$url/poems/latest"
-expect "the text is the server's" cmp "$work/out" "$export_dir/poems/fog.txt"
+expect "the output is the file on the server" cmp "$work/out" "$export_dir/poems/fog.txt"
 tour "64 MiB from the server, many READs in flight, placed straight into the client's memory" \
   get "$url/bin/random.64M" "$work/copy"
 expect "the copy is the server's file" cmp "$work/copy" "$export_dir/bin/random.64M"
-tour "and back under another name: temporary name, COMMIT, then rename" put "$work/copy" "$url/bin/again.64M"
+tour "the copy back to the server under another name: temporary name, COMMIT, then rename" put "$work/copy" "$url/bin/again.64M"
 expect "the server has the same bytes" cmp "$work/copy" "$export_dir/bin/again.64M"
 tour "the same over four connections" get -o nconnect=4 "$url/bin/again.64M" "$work/copy"
-expect "the copy is right" cmp "$work/copy" "$export_dir/bin/again.64M"
-tour "facts for scripts" stat --json "$url/poems/fog.txt"
-tour "names" mv "$url/poems/rose.txt" "$url/poems/sick-rose.txt"
+expect "the copy is the server's file" cmp "$work/copy" "$export_dir/bin/again.64M"
+tour "attributes as JSON, for scripts" stat --json "$url/poems/fog.txt"
+tour "renaming a file" mv "$url/poems/rose.txt" "$url/poems/sick-rose.txt"
 expect "the server has the new name" test -e "$export_dir/poems/sick-rose.txt"
-tour "space" df "$url"
+tour "free and used space" df "$url"
 printf '\n# an error says what to do\n%s$ nfsrdma-cli cat %s/poems/tiger.txt%s\n' "$bold" "$url" "$plain"
-expect "it fails" bash -c "! '$cli' cat '$url/poems/tiger.txt'"
+expect "the command fails, as it should" bash -c "! '$cli' cat '$url/poems/tiger.txt'"
 "$cli" cat "$url/poems/tiger.txt" 2>&1
 
 # ---- the mount ----
@@ -159,22 +159,22 @@ on_mount() {
 step "mount"
 if [ -c /dev/fuse ]; then
   mkdir "$work/mnt"
-  on_mount "the export as a directory" "$fuse 127.0.0.1:/export $work/mnt -o port=$port"
+  on_mount "mounting the export" "$fuse 127.0.0.1:/export $work/mnt -o port=$port"
   mounted=$work/mnt
   on_mount "a listing" "ls -l $mounted/poems"
   on_mount "a copy" "cp $mounted/poems/fog.txt $mounted/poems/mist.txt && echo 'It sits looking' >> $mounted/poems/mist.txt"
-  on_mount "what makes them differ" "diff $mounted/poems/fog.txt $mounted/poems/mist.txt; test \$? = 1"
+  on_mount "the difference between the two files" "diff $mounted/poems/fog.txt $mounted/poems/mist.txt; test \$? = 1"
   expect "the server has the copy" grep -q 'It sits looking' "$export_dir/poems/mist.txt"
-  on_mount "64 MiB read" "dd if=$mounted/bin/random.64M of=/dev/null bs=1M 2>&1 | tail -1"
-  on_mount "64 MiB written, and on the server's disk" "dd if=$work/copy of=$mounted/bin/third.64M bs=1M conv=fsync 2>&1 | tail -1"
+  on_mount "reading 64 MiB" "dd if=$mounted/bin/random.64M of=/dev/null bs=1M 2>&1 | tail -1"
+  on_mount "writing 64 MiB to the server's disk" "dd if=$work/copy of=$mounted/bin/third.64M bs=1M conv=fsync 2>&1 | tail -1"
   expect "the server has the same bytes" cmp "$work/copy" "$export_dir/bin/third.64M"
-  on_mount "and away" "fusermount3 -u $mounted"
+  on_mount "unmounting" "fusermount3 -u $mounted"
   mountpoint -q "$mounted" || mounted=
 else
   echo "SKIPPED a part: there is no /dev/fuse here, so no mount is shown."
 fi
-tour "removing" rm -r "$url/bin"
-expect "it is gone" test ! -e "$export_dir/bin"
+tour "removing a directory with its contents" rm -r "$url/bin"
+expect "the directory is gone from the server" test ! -e "$export_dir/bin"
 
 if [ $failed != 0 ]; then
   echo "try-it.sh: $failed steps failed; the bridge's log:" >&2
@@ -184,6 +184,6 @@ fi
 step "every step worked"
 [ $once = 0 ] || exit 0
 printf '%s\n' "The server is up. In another terminal:" "  $cli ls -l $url" "  $fuse 127.0.0.1:/export SOMEWHERE -o port=$port" "  man $root/man/nfsrdma-cli.1" \
-  "Enter or Ctrl-C ends it."
+  "Press Enter or Ctrl-C to stop it."
 # Without a standard input nobody can press Enter.
 read -r _ || wait "$bridge_pid"

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Everything that can be tested, on a fresh Debian 12: tests/run.sh
+# Run all tests on a fresh Debian 12: tests/run.sh
 #
 #   tests/run.sh                  install packages, build, and run all tests; half an hour on 2 idle cores
 #   tests/run.sh --quick          build and run unit, conformance and format checks only
-#   tests/run.sh --stage NAME     one stage by itself: format, tidy, man, asan, tsan, fuzz, mutants
+#   tests/run.sh --stage NAME     run one stage by itself: format, tidy, man, asan, tsan, fuzz, mutants
 #
-# Ends with ctest's summary and one line that counts what was skipped (tests/skipped.sh). The stages are ctest tests too,
-# so that they run beside each other where that is safe. Who is not root is asked for his password by sudo; the build
-# directories stay his. Without sudo it works with what is installed, and says loudly what it skips.
-# Environment: NFSRDMA_BUILD_DIR (build; the other trees are its neighbours build-asan, build-tsan, build-tidy),
-# NFSRDMA_LAB_KERNEL (see tests/lab/lab), NFSRDMA_FUZZ_SECONDS (for each target, 40), NFSRDMA_LONG
-# (1: the tests at their full size, and tests/mutants; hours), NFSRDMA_TESTS_UNTIL (seconds since 1970: from then on tests of
-# what others test too, and fuzzing, are skipped).
+# The output ends with ctest's summary and one line that counts the skipped tests (tests/skipped.sh). The stages are ctest
+# tests, too, so they run in parallel where that is safe. If you are not root, sudo asks for your password; the build
+# directories stay yours. Without sudo, the script uses the packages that are installed, and says what it skips.
+# Environment: NFSRDMA_BUILD_DIR (default: build; the other trees are build-asan, build-tsan and build-tidy next to it),
+# NFSRDMA_LAB_KERNEL (see tests/lab/lab), NFSRDMA_FUZZ_SECONDS (for each target; default: 40), NFSRDMA_LONG
+# (1: the tests at their full size, and tests/mutants; takes hours), NFSRDMA_TESTS_UNTIL (seconds since 1970: after that
+# time, fuzzing is skipped, and so are tests that repeat what other tests cover).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=../packaging/root.sh
@@ -78,7 +78,7 @@ stage_tidy() {
   local found
   found=$(clang-tidy-19 "${options[@]/#-/--}" --header-filter=probe "$tree/probe/main.cxx" -- -std=c++23 2>&1) || true
   if ! grep -q 'clang-analyzer-core.NullDereference' <<< "$found"; then
-    echo "the analyzer does not look into sources that are included"
+    echo "clang's analyzer does not check included sources, so this stage would find nothing"
     return 1
   fi
   run-clang-tidy-19 -p "$tree" -j "$jobs" "${options[@]}" \
@@ -90,8 +90,8 @@ stage_tidy() {
 # Every command explains itself, and the manual page knows every command and option that --help does.
 stage_man() {
   local cli=$build/cli/nfsrdma-cli page=$root/man/nfsrdma-cli.1 failed=0 command word warnings
-  [ -x "$cli" ] || { echo "no $cli"; return 1; }
-  [ -e "$page" ] || { echo "no $page"; return 1; }
+  [ -x "$cli" ] || { echo "$cli is missing; build it first"; return 1; }
+  [ -e "$page" ] || { echo "$page is missing"; return 1; }
   # shellcheck disable=SC2016
   local plain
   plain=$(sed 's/\\-/-/g; s/\\f[BIRP]//g' "$page")
@@ -132,7 +132,7 @@ sanitized() {
 # long and is worth a line.
 compile_unity() {
   compile "$@" && return 0
-  printf '\n*** %s does not compile with NFSRDMA_UNITY: rename what collides (above). Building without it. ***\n\n' "$1"
+  printf '\n*** %s does not compile with NFSRDMA_UNITY: rename the names that collide (above). Building without it. ***\n\n' "$1"
   cmake "$1" -DNFSRDMA_UNITY=OFF > "$1/run.log" 2>&1 && compile "$@"
 }
 # Clang's build has the fuzz targets and the unit tests, so that one tree serves two stages. Without clang, g++'s.
@@ -193,7 +193,7 @@ fuzz_one() {
   fi
 }
 stage_fuzz() {
-  [ "$(date +%s)" -lt "${NFSRDMA_TESTS_UNTIL:-9999999999}" ] || skip "fuzz: a slow machine, no time is left (NFSRDMA_TESTS_UNTIL)"
+  [ "$(date +%s)" -lt "${NFSRDMA_TESTS_UNTIL:-9999999999}" ] || skip "fuzz: no time is left on this slow machine (NFSRDMA_TESTS_UNTIL)"
   have clang++-19 || skip "fuzz: no clang++-19"
   [ -e "$root/tests/fuzz/CMakeLists.txt" ] || skip "fuzz: no tests/fuzz"
   asan_tree
@@ -223,10 +223,10 @@ run_tests() {
 
 if [ "${1:-}" = --stage ]; then
   # What only computes stands back behind what has to be in time.
-  renice -n 10 -p $$ > /dev/null || echo "run.sh: the stage is as important as the rest" >&2
+  renice -n 10 -p $$ > /dev/null || echo "run.sh: the priority cannot be lowered; the stage runs at the normal one" >&2
   case ${2:-} in
     format | tidy | man | asan | tsan | fuzz | mutants) "stage_$2"; exit ;;
-    *) echo "run.sh: no stage '${2:-}'" >&2; exit 2 ;;
+    *) echo "run.sh: there is no stage '${2:-}'; see tests/run.sh --help" >&2; exit 2 ;;
   esac
 fi
 quick=0
@@ -240,7 +240,7 @@ groups=(build try test check bench)
 if [ $quick = 1 ]; then groups=(build); fi
 # --quick asks for nobody's password where everything is there.
 if ! missing=$("$root/packaging/packages.sh" missing "${groups[@]}") || [ $quick = 0 ]; then
-  become_root "$0" "$@" || echo "run.sh: neither root nor sudo" >&2
+  become_root "$0" "$@" || echo "run.sh: not root, and sudo is not available" >&2
 fi
 trap 'give_back "$root" "$build" "$build"-*' EXIT
 if [ "$(id -u)" = 0 ]; then
@@ -251,12 +251,12 @@ else
     echo "run.sh: cannot build without: $(xargs <<< "$lacking")" >&2
     exit 1
   fi
-  [ -z "$missing" ] || printf '*** not installed, what needs them is skipped: %s ***\n' "$(xargs <<< "$missing")" >&2
+  [ -z "$missing" ] || printf '*** not installed, so the tests that need them are skipped: %s ***\n' "$(xargs <<< "$missing")" >&2
 fi
 
 # cmake finds them where they are kept. Without them there is no engine for fio, and its test says so.
 if [ $quick = 0 ]; then
-  timed "fio's headers" "$root/tests/bench/fio/source.sh" || printf '\n*** no headers of fio: bench.fio is skipped ***\n\n' >&2
+  timed "fio's headers" "$root/tests/bench/fio/source.sh" || printf '\n*** the headers of fio are missing: bench.fio is skipped ***\n\n' >&2
 fi
 stages=ON
 if [ $quick = 1 ]; then stages=OFF; fi
