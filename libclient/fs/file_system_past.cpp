@@ -121,7 +121,7 @@ void FileSystem::will_be_emptied(const std::shared_ptr<OpenHandle>& file, std::u
   inode.pages.may_end_at(0);
   if (size == 0) return;
   inode.pages.lag();
-  beside_.spawn(tell_size_after_open(file, size));
+  background_.spawn(tell_size_after_open(file, size));
 }
 
 /// The kernel must take the answer to the open before it gets the notification. Nothing tells the mount when the kernel has

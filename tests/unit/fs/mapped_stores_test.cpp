@@ -334,7 +334,7 @@ TEST_CASE(
     async::Memory memory = m.loop.memory().take(100);
     std::memset(memory.data.get(), 'r', 100);
     const std::span<const std::byte> data(memory.data.get(), 100);
-    return m.files->write_past(m.file.handle, std::move(memory), data, 8, 0);
+    return m.files->write_direct(m.file.handle, std::move(memory), data, 8, 0);
   };
   auto cut = m.files->open(nullptr, inode, O_RDWR | O_TRUNC);
   bool with_server = false;
