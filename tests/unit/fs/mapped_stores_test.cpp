@@ -348,15 +348,15 @@ TEST_CASE(
   CHECK(m.content().empty());
   CHECK(m.get(begin_write()) == 8);
   if (with_server) CHECK(ok(m.loop.run(m.files->sync(m.file.handle))));
-  CHECK(m.told_end == 108);
-  m.told_end = 0;
+  CHECK(m.end_sent_to_kernel == 108);
+  m.end_sent_to_kernel = 0;
   m.engine->release("set");
   m.turn();
   REQUIRE(cut.done());
   const Result<OpenedFile> opened = cut.await_resume();
   REQUIRE(opened.has_value());
   m.loop.run(m.pass(std::chrono::milliseconds(1)));
-  CHECK(m.told_end == 108);
+  CHECK(m.end_sent_to_kernel == 108);
   CHECK(m.told_last == 'r');
   CHECK(m.content().size() == 108);
   CHECK(m.get(m.files->attributes(nullptr, inode)).attributes.size == 108);
