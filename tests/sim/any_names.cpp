@@ -27,7 +27,6 @@ async::Task<void> AnyWorker::rename() {
   const auto leaving = source.begin({""});
   const auto coming = target.begin({});
   commons_.may_lead(to, moved);
-  const std::uint64_t restarts = findings_.restarts;
   forget_names({from, to});
   auto done = co_await fs().rename(kOwn, directory_, from, directory_, to);
   forget_names({from, to});
@@ -46,19 +45,19 @@ async::Task<void> AnyWorker::rename() {
   const bool may_be_missing = source.may_lead_to("", operation.begun());
   auto arrived = source.files(operation.begun());
   arrived.insert(arrived.end(), moved.begin(), moved.end());
-  // A server that has restarted may not know that it has made the rename. If another client has removed the new name since,
-  // the client cannot tell, either (RFC 1813 4.8, nfs3/outcome.cpp).
-  const bool may_be_made = !done && done.error().errno_value() == ENOENT && findings_.restarts != restarts;
-  const Outcome made = may_be_made ? Outcome::done : outcome;
-  source.end(leaving, made, {""}, !may_be_same && !may_be_made);
+  source.end(leaving, outcome, {""}, !may_be_same);
   commons_.may_lead(to, arrived);
   if (moved_unknown) arrived.clear();
-  target.end(coming, made, std::move(arrived), !may_be_same && !may_be_made);
+  target.end(coming, outcome, std::move(arrived), !may_be_same);
   if (done) co_return;
   if (done.error().errno_value() == ENOENT) {
     if (!may_be_missing) wrong(from + " is said not to be there");
     co_return;
   }
+  // If the server has forgotten that it made the rename, and neither name is there any more, the client cannot tell whether it
+  // was made (RFC 1813 4.8, nfs3/outcome.cpp).
+  const bool is_unknown = done.error().kind() == ErrorKind::unknown_outcome;
+  if (is_unknown && target.may_lead_to("", operation.begun())) co_return;
   may_fail("rename", done.error(), "");
 }
 
