@@ -699,7 +699,7 @@ void op_init(void* mount, fuse_conn_info* connection) {
   // directory counts the changes to it (fs::FileSystem), and each listing has a page of its own.
   connection->want |= connection->capable & (FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS);
   // For open_by_handle_at(2) the kernel looks up "." and ".." of inodes that it has forgotten
-  // (fs::FileSystem::lookup).
+  // (fs::NameRequests::lookup).
   connection->want |= connection->capable & FUSE_CAP_EXPORT_SUPPORT;
   connection->want |= connection->capable & FUSE_CAP_DONT_MASK;  // creation_mode.h
   // The kernel drops the pages of a file whose attributes show another size or time of change.

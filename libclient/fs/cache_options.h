@@ -24,6 +24,11 @@ struct CacheOptions {
   /// The kernel keeps what programs write and decides how large a file is (writeback_cache).
   bool kernel_gathers = false;
   std::size_t most_delegated = 1000;  ///< limit of files that are kept open only for their delegations
+
+  /// Whether any name is valid without asking the server.
+  [[nodiscard]] bool names_believed() const { return names && file_max > Seconds(0); }
+  /// Whether an open has to check the names by which the kernel may have found the file (name_checks.h).
+  [[nodiscard]] bool checks_names() const { return close_to_open && names_believed(); }
 };
 
 }  // namespace nfsrdma::fs

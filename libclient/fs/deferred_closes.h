@@ -1,7 +1,7 @@
 // Files whose close(2) returned before their data was on the server's disk, and what became of that data.
 //
 // Under a write delegation close(2) may return while WRITEs and COMMIT are under way
-// (FileSystem::may_close_early() decides). No other client sees the file meanwhile, but a rename or link of it
+// (Closing::may_close_early() decides). No other client sees the file meanwhile, but a rename or link of it
 // would outlast a crash of this client, and the data would not. So make_safe() comes before either: it saves what a deferred close left, and
 // reports a failure, so that the caller leaves the names as they are. Data that was lost stays lost:
 // make_safe() of that file fails until the file has been written again and a later fsync(2) or close(2) of it

@@ -4,7 +4,7 @@
 // any number of directories open without reading them, so each user may have kMostOfUser bytes of pages, and
 // all users together kMost. Beyond that the directory of the user (or of all users) that was read longest ago
 // loses its page. It loses nothing else: when a program continues to read, the page is requested again, by
-// its cookie and with the directory's verifier (FileSystem::list). The page that was read last is never
+// its cookie and with the directory's verifier (Listing::list). The page that was read last is never
 // dropped, whatever its size.
 //
 // LookupsAhead holds pages of its own, within a limit of its own. Confined to the loop's thread.

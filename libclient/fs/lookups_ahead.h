@@ -5,7 +5,7 @@
 // Listed pages. The kernel takes along the attributes of only some names while it lists a directory, and
 // looks the others up afterwards, for tar, find and "rm -r" for example. keep() stores the pages of programs
 // that list; take() finds a name in them. An entry of such a page is valid as long as the attributes that the
-// kernel gets while it lists (FileSystem::entry_of).
+// kernel gets while it lists (Listing::entry_of).
 //
 // Pages that are read ahead. If kMany lookups in a directory have succeeded on the server in succession,
 // asked() says that it pays to read a page. No program has listed the directory then, so that page is valid

@@ -1,5 +1,7 @@
 #include "fs/open_handle.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -27,6 +29,17 @@ class Asked {
   const std::size_t size_;
 };
 }  // namespace
+
+Access access_of(int flags) {
+  switch (flags & O_ACCMODE) {
+    case O_WRONLY:
+      return Access::write;
+    case O_RDWR:
+      return Access::both;
+    default:
+      return Access::read;
+  }
+}
 
 OpenHandle::OpenHandle(async::Loop& loop, Counters& counters, ReadWindow& window,
                        std::shared_ptr<Inode> inode, ServerFileRef file, Caller caller)

@@ -38,6 +38,9 @@ struct ReadData {
   }
 };
 
+/// Returns the access that the flags of open(2) ask for.
+[[nodiscard]] Access access_of(int flags);
+
 class OpenHandle final : public std::enable_shared_from_this<OpenHandle>, private ReadWindow::Reader {
  public:
   /// `counters` and `window` must outlive this and the chunks that it has read ahead.

@@ -3,7 +3,7 @@
 //
 // The kernel opens a file by its inode number and does not say by which name a program has opened it. A file that was
 // found by several names in the last minute may have been opened by any of them, and some of them may lead elsewhere by
-// now. So FileSystem::open() checks all of them.
+// now. So an open checks all of them (name_checks.h).
 //
 // Rules:
 //   Which names are in the list?      Each earlier place of the inode (Inodes::place) until the kernel's entry for it

@@ -2,7 +2,7 @@
 // user if it answered one of his LOOKUPs, be it with a file or with NFS4ERR_NOENT.
 //
 // On a mount for several users the kernel caches no names, and looks up each name of a path on behalf of the
-// user who walks it (FileSystem::lookup). The grants remembered here allow known names to be returned without
+// user who walks it (NameRequests::lookup). The grants remembered here allow known names to be returned without
 // a call to the server. A grant is valid for as long as attributes of directories are, and only while the
 // directory keeps its time of change (ctime), which a change of its mode, owner or ACL moves. Refusals are
 // not kept.

@@ -1,0 +1,120 @@
+#include "fs/attribute_requests.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace nfsrdma::fs {
+
+namespace {
+bool changes_nothing(const SetAttributes& changes) {
+  return !changes.mode && !changes.uid && !changes.gid && !changes.size && !changes.accessed &&
+         !changes.modified && !changes.accessed_now && !changes.modified_now;
+}
+}  // namespace
+
+async::Task<Result<Attributed>> AttributeRequests::attributes(Caller caller, std::uint64_t id) {
+  auto inode = find(id);
+  if (!inode) co_return inode.error();
+  while ((*inode)->pages.is_changing()) (void)co_await (*inode)->settled.wait_until(async::TimePoint::max());
+  co_return co_await attributes_now(std::move(caller), std::move(*inode));
+}
+
+/// Does what attributes() does without waiting until pages are dropped. SETATTR needs this, because the
+/// kernel holds back writes of dirty pages while it waits for SETATTR.
+async::Task<Result<Attributed>> AttributeRequests::attributes_now(Caller caller,
+                                                                  std::shared_ptr<Inode> inode) {
+  // A program that has closed the file expects its final attributes.
+  if (inode->writes.is_saving()) co_await writes_.settle(*inode);
+  if (!inode->writes.empty()) {
+    if (auto told = freshness_.while_writing(*inode)) co_return *told;
+    // Wait for one write only: the first that ends returns the times of a write, which must not be missing.
+    co_await writes_.one_settled(*inode);
+    if (auto told = freshness_.while_writing(*inode)) co_return *told;
+  }
+  const auto known = freshness_.kept(*inode);
+  if (known && !engine_->promises().delegated(inode->handle)) co_return *known;
+  for (int tries = 1;; ++tries) {
+    const std::uint64_t as_of = freshness_.count();
+    auto got = co_await engine_->attributes(caller, inode->handle);
+    handle_stale(*inode, got);
+    if (!got) co_return got.error();
+    if (inode->attributes.resized_since(as_of) && tries < kMostTries) continue;
+    if (options_.several_users) freshness_.keep_told(*inode, *got, as_of);
+    co_return freshness_.attributed(*inode, *got, as_of);
+  }
+}
+
+async::Task<Result<Attributed>> AttributeRequests::set_attributes(Caller caller, std::uint64_t id,
+                                                                  SetAttributes changes,
+                                                                  std::shared_ptr<OpenHandle> file) {
+  auto inode = find(id);
+  if (!inode) co_return inode.error();
+  // truncate(2): the kernel may have left the check of rights to us, and servers let a file's owner cut the
+  // file whatever its mode is. Other errors are the server's to report, because the file system may be
+  // read-only.
+  if (changes.size && !file) {
+    auto allowed = co_await access(caller, id, W_OK);
+    const bool denied = !allowed && allowed.error().errno_value() == EACCES;
+    if (!allowed && !denied) co_return allowed.error();
+    if (denied) {
+      auto now = co_await attributes_now(caller, *inode);
+      if (!now || (now->attributes.mode & S_IWUSR) == 0) co_return allowed.error();
+    }
+  }
+  co_await writes_.settle(**inode);
+  // Linux sends a SETATTR without changes if the kernel would clear set-id bits but leaves that to the
+  // server.
+  if (changes_nothing(changes)) co_return co_await attributes_now(std::move(caller), *inode);
+  const Naming naming(freshness_, *inode);
+  (*inode)->searchers.forget();
+  const ServerFileRef open = file ? file->file() : nullptr;
+  std::uint64_t as_of = freshness_.count();
+  // ftruncate(2): the right was checked when the file was opened for writing, so the opener's credential
+  // counts.
+  if (file) caller = file->caller();
+  const std::uint64_t ended = (*inode)->writes.ended();
+  auto got = co_await engine_->set_attributes(caller, (*inode)->handle, changes, open);
+  if (changes.size) {
+    freshness_.resized(**inode);
+    as_of = freshness_.count();
+  }
+  if (!got) co_return got.error();
+  // The server may have executed a write that ended meanwhile before the SETATTR, or after it: then the size in this answer is
+  // too old, and resized() has made the mount forget the end of the write.
+  if (changes.size && (*inode)->writes.ended() != ended) {
+    if (auto now = co_await attributes_now(std::move(caller), *inode)) co_return now;
+  }
+  co_return freshness_.attributed(**inode, *got, as_of);
+}
+
+async::Task<Status> AttributeRequests::access(Caller caller, std::uint64_t id, unsigned mode) {
+  auto inode = find(id);
+  if (!inode) co_return inode.error();
+  const unsigned wanted = mode & (R_OK | W_OK | X_OK);
+  auto rights = co_await engine_->access(std::move(caller), (*inode)->handle, wanted);
+  handle_stale(**inode, rights);
+  if (!rights) co_return rights.error();
+  if (rights->granted != wanted) {
+    co_return refusal(EACCES, "ACCESS", (*inode)->label, "permission denied by the server");
+  }
+  co_return Status();
+}
+
+async::Task<Result<std::string>> AttributeRequests::read_link(Caller caller, std::uint64_t id) {
+  auto inode = find(id);
+  if (!inode) co_return inode.error();
+  auto text = co_await engine_->read_link(std::move(caller), (*inode)->handle);
+  handle_stale(**inode, text);
+  co_return text;
+}
+
+async::Task<Result<Space>> AttributeRequests::space(Caller caller, std::uint64_t id) {
+  auto inode = find(id);
+  if (!inode) co_return inode.error();
+  co_return co_await engine_->space(std::move(caller), (*inode)->handle);
+}
+
+}  // namespace nfsrdma::fs

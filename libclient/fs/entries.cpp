@@ -1,0 +1,90 @@
+#include "fs/entries.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace nfsrdma::fs {
+
+namespace {
+/// On a mount for several users the kernel looks a name up for a program that walks through it, reads its
+/// attributes, or wants to create it, and does not say which. A program that creates a name (mkdir(2),
+/// O_EXCL) has to learn whether it exists now. So only names of directories that the caller has walked
+/// through are valid for as long as attributes are, and other names for this time.
+constexpr Seconds kLeafBelieved{0.2};
+/// A bound on the time from an answer to LOOKUP until a program that has used it opens the file. The kernel counts a
+/// name's validity from some time in between.
+constexpr auto kDelivery = std::chrono::seconds(1);
+}  // namespace
+
+Entry Entries::entry(const FileHandle& handle, const Inode& directory, const std::string& name,
+                     const Attributes& told, std::uint64_t as_of, std::uint64_t when) {
+  Entry out;
+  const auto inode = inodes_.look_up(handle, name, told.type);
+  out.inode = inode->id;
+  inodes_.place(*inode, directory.id, name);
+  inode->attributes.forget();  // the kept attributes are older than these
+  Attributed now = freshness_.attributed(*inode, told, as_of, when);
+  out.attributes = std::move(now.attributes);
+  out.attributes_valid = now.valid;
+  // The validity of a name depends on its directory, which has no delegation.
+  const bool may_believe = options_.names && !inode->others.is_full();
+  const Seconds believed = may_believe ? freshness_.valid(out.attributes) : Seconds(0);
+  const bool is_leaf = told.type != FileType::directory;
+  const Seconds known = options_.several_users && is_leaf ? std::min(believed, kLeafBelieved) : believed;
+  const auto until = loop().now() + std::chrono::duration_cast<async::Clock::duration>(known);
+  if (known > Seconds(0)) inode->believed_until = std::max(inode->believed_until, until + kDelivery);
+  if (is_leaf && told.links == 1) name_checks_.has_one_name(inode);
+  if (options_.several_users) {
+    inode->names.believe(until);
+    freshness_.keep_told(*inode, told, as_of);
+  } else {
+    out.name_valid = known;
+  }
+  return out;
+}
+
+Entry Entries::found_again(const FileHandle& handle, const Attributes& told, std::uint64_t as_of) {
+  const auto inode = inodes_.look_up(handle, "a file that was opened by its handle", told.type);
+  Attributed now = freshness_.attributed(*inode, told, as_of);
+  Entry out;
+  out.inode = inode->id;
+  out.attributes = std::move(now.attributes);
+  out.attributes_valid = now.valid;
+  return out;
+}
+
+async::Clock::duration Entries::missing_for() const {
+  return std::chrono::duration_cast<async::Clock::duration>(std::min(options_.file_min, Seconds(1)));
+}
+
+Entry Entries::absent() const {
+  Entry out;
+  if (options_.names && options_.negative_names && !options_.several_users) out.name_valid = missing_for();
+  return out;
+}
+
+async::Task<Result<Entry>> Entries::made(Object object, std::shared_ptr<Inode> directory, std::string name,
+                                         std::uint64_t as_of) {
+  const auto known = inodes_.find(object.handle);
+  for (int tries = 1;; ++tries) {
+    const bool old = known && known->attributes.resized_since(as_of) && tries < kMostTries;
+    if (object.attributes && !old) {
+      co_return entry(object.handle, *directory, name, *object.attributes, as_of, freshness_.count());
+    }
+    as_of = freshness_.count();
+    auto got = co_await engine_->attributes(nullptr, object.handle);
+    if (!got) co_return got.error();
+    object.attributes = std::move(*got);
+  }
+}
+
+async::Task<Result<Entry>> Entries::entered(Naming& naming, Caller caller, Result<Made> result,
+                                            std::shared_ptr<Inode> directory, std::string name) {
+  if (!result) co_return result.error();
+  naming.brought(result->directory);
+  naming.granted(caller);
+  co_return co_await made(std::move(result->object), std::move(directory), std::move(name), naming.as_of());
+}
+
+}  // namespace nfsrdma::fs

@@ -1,0 +1,91 @@
+// What the parts of a mounted file system have in common: the engine, the options, the table of inodes, and what is
+// known of attributes and of writes under way.
+//
+// FileSystem owns one Shared and the parts. Each part implements some of the kernel's requests, and calls other parts
+// only if its constructor takes them.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "async/tasks.h"
+#include "engine/engine.h"
+#include "fs/cache_options.h"
+#include "fs/counters.h"
+#include "fs/freshness.h"
+#include "fs/inodes.h"
+#include "fs/lookups_ahead.h"
+#include "fs/missing_names.h"
+#include "fs/numbering.h"
+#include "fs/read_window.h"
+#include "fs/refusal.h"
+#include "fs/write_behind.h"
+
+namespace nfsrdma::fs {
+
+/// Attributes are requested again if the size was set meanwhile, up to this many times.
+inline constexpr int kMostTries = 4;
+
+struct Shared {
+  Shared(std::shared_ptr<Engine> of, const CacheOptions& how, const Object& root, async::Tasks& tasks);
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+  const std::shared_ptr<Engine> engine;
+  async::Loop& loop;
+  const CacheOptions options;
+  Numbering numbering;
+  Counters counters;
+  ReadWindow read_window;
+  Freshness freshness;
+  Inodes inodes;
+  WriteBehind writes;
+  LookupsAhead lookups_ahead;
+  MissingNames missing_names;
+  /// Tasks that no request waits for. They are destroyed before everything else.
+  async::Tasks& background;
+};
+
+class Part {
+ public:
+  Part(const Part&) = delete;
+  Part& operator=(const Part&) = delete;
+
+ protected:
+  explicit Part(Shared& all)
+      : engine_(all.engine),
+        loop_(all.loop),
+        options_(all.options),
+        counters_(all.counters),
+        freshness_(all.freshness),
+        inodes_(all.inodes),
+        writes_(all.writes),
+        lookups_ahead_(all.lookups_ahead),
+        background_(all.background) {}
+  ~Part() = default;
+
+  [[nodiscard]] async::Loop& loop() const { return loop_; }
+  /// Returns the inode of a number, or ESTALE.
+  [[nodiscard]] Result<std::shared_ptr<Inode>> find(std::uint64_t id) const;
+  /// Handles ESTALE: the kernel then walks the path again, and must get the server's current answers for the names.
+  template <class Answer>
+  void handle_stale(const Inode& inode, const Answer& answer) {
+    if (!answer && answer.error().errno_value() == ESTALE) is_stale(inode);
+  }
+
+  const std::shared_ptr<Engine>& engine_;
+  async::Loop& loop_;
+  const CacheOptions& options_;
+  Counters& counters_;
+  Freshness& freshness_;
+  Inodes& inodes_;
+  WriteBehind& writes_;
+  LookupsAhead& lookups_ahead_;
+  async::Tasks& background_;
+
+ private:
+  void is_stale(const Inode& inode);
+};
+
+}  // namespace nfsrdma::fs
