@@ -611,6 +611,16 @@ TEST_CASE(
   CHECK(s.server.content("/f") == "text");
 }
 
+TEST_CASE("S10 nfs3: an outcome stays unknown if the name that would tell it cannot be looked at") {
+  Scene3 s;
+  s.habits([](Habits& habits) { habits.recent_calls = 0; });
+  s.server.drop_after(nfs4::OP_CREATE);
+  s.server.answer(nfs4::OP_LOOKUP, nfs4::NFS4ERR_ACCESS);
+  const auto made = s.run(s.engine->make_directory(s.who, s.root, "d", 0755));
+  REQUIRE_FALSE(made);
+  CHECK(made.error().kind() == ErrorKind::unknown_outcome);
+}
+
 TEST_CASE("nfs3: what comes without attributes is asked for where it is needed") {
   Scene3 s;
   s.server.add_file("/f", "text");
