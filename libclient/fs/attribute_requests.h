@@ -15,7 +15,7 @@
 
 namespace nfsrdma::fs {
 
-class AttributeRequests final : Part {
+class AttributeRequests : Part {
  public:
   explicit AttributeRequests(Shared& all) : Part(all) {}
 

@@ -1,4 +1,4 @@
-// Makes the entries that the kernel is told of: an object that a LOOKUP has found, that was listed, or that a program
+// Makes the entries that the kernel is sent: of an object that a LOOKUP has found, that was listed, or that a program
 // has made. Each entry counts as one lookup of its inode, until the kernel forgets it.
 //
 // How long a name is valid depends on its directory's attributes. On a mount for several users names are given to the

@@ -1,4 +1,4 @@
-// A name's object as the kernel is told of it: the inode, its attributes, and how long both are valid.
+// The answer to the kernel for a name: the inode, its attributes, and how long both are valid.
 #pragma once
 
 #include <cstdint>

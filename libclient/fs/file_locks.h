@@ -18,7 +18,7 @@
 
 namespace nfsrdma::fs {
 
-class FileLocks final : Part {
+class FileLocks : Part {
  public:
   FileLocks(Shared& all, KernelCache& kernel) : Part(all), kernel_(kernel) {}
 

@@ -22,7 +22,7 @@
 
 namespace nfsrdma::fs {
 
-class Listing final : Part {
+class Listing : Part {
  public:
   Listing(Shared& all, Entries& entries, AttributeRequests& attributes)
       : Part(all), numbering_(all.numbering), entries_(entries), attributes_(attributes) {}
@@ -57,7 +57,7 @@ class Listing final : Part {
   void look_ahead(const Caller& caller, const std::shared_ptr<Inode>& directory);
 
   /// Returns the memory that pages of open directories take.
-  [[nodiscard]] std::size_t bytes() const { return directory_pages_->bytes(); }
+  [[nodiscard]] std::size_t bytes_listed() const { return directory_pages_->bytes(); }
 
  private:
   async::Task<Result<std::shared_ptr<const ReadPage>>> read_page(std::shared_ptr<DirectoryHandle> directory,

@@ -27,7 +27,7 @@
 
 namespace nfsrdma::fs {
 
-class NameRequests final : Part {
+class NameRequests : Part {
  public:
   NameRequests(Shared& all, Entries& entries, Listing& listing, AttributeRequests& attributes,
                DeferredCloses& deferred_closes, Removal& removal)

@@ -38,7 +38,7 @@ struct OpenedFile {
   Entry entry;  ///< create() only
 };
 
-class Opening final : Part {
+class Opening : Part {
  public:
   Opening(Shared& all, KernelCache& kernel, NameChecks& name_checks, Entries& entries,
           AttributeRequests& attributes, EarlyReads& early_reads, Removal& removal)
@@ -54,7 +54,8 @@ class Opening final : Part {
   /// The flag of open(2) that marks an open for execve(2) (FMODE_EXEC of Linux, which FUSE passes on).
   static constexpr int kForExecution = 0x20;
   /// `flags` are those of open(2). `thread` is the kernel's number of the thread that opens the file.
-  async::Task<Result<OpenedFile>> open(Caller caller, std::uint64_t inode, int flags, std::uint32_t thread);
+  async::Task<Result<OpenedFile>> open(Caller caller, std::uint64_t inode, int flags,
+                                       std::uint32_t thread = 0);
   async::Task<Result<OpenedFile>> create(Caller caller, std::uint64_t directory, std::string name,
                                          std::uint32_t mode, int flags);
 

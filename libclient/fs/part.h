@@ -1,5 +1,5 @@
-// What the parts of a mounted file system have in common: the engine, the options, the table of inodes, and what is
-// known of attributes and of writes under way.
+// The base of the parts of a mounted file system. All parts use the engine, the options, the table of inodes, the known
+// attributes, and the writes under way.
 //
 // FileSystem owns one Shared and the parts. Each part implements some of the kernel's requests, and calls other parts
 // only if its constructor takes them.

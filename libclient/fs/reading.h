@@ -20,7 +20,7 @@
 
 namespace nfsrdma::fs {
 
-class Reading final : Part {
+class Reading : Part {
  public:
   Reading(Shared& all, KernelCache& kernel) : Part(all), kernel_(kernel) {}
 

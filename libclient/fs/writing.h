@@ -24,7 +24,7 @@ namespace nfsrdma::fs {
 /// as reported.
 using Heard = std::function<bool()>;
 
-class Writing final : Part {
+class Writing : Part {
  public:
   Writing(Shared& all, KernelCache& kernel) : Part(all), kernel_(kernel) {}
 
@@ -36,7 +36,7 @@ class Writing final : Part {
   /// have changed them); none: those of the open(2). With O_APPEND `offset` is where the kernel believes the
   /// end of the file to be.
   async::Task<Status> write(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
-                            std::uint64_t offset, std::optional<int> flags);
+                            std::uint64_t offset, std::optional<int> flags = std::nullopt);
   /// Does what write() does, past the kernel, and returns the offset that the data was written to.
   async::Task<Result<std::uint64_t>> write_direct(std::shared_ptr<OpenHandle> file, async::Memory memory,
                                                   std::span<const std::byte> data, std::uint64_t offset,

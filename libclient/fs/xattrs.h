@@ -14,7 +14,7 @@
 
 namespace nfsrdma::fs {
 
-class Xattrs final : Part {
+class Xattrs : Part {
  public:
   explicit Xattrs(Shared& all) : Part(all) {}
 

@@ -1,6 +1,6 @@
 // The differences between NFSv4.0 (RFC 7530) and the minor versions with sessions (RFC 8881, RFC 7862), one field
-// for each difference that a caller has to know of. Which operations a version has besides is in the tables of
-// wire/nfs4.
+// for each difference that a caller has to know of. The tables of wire/nfs4 say
+// which operations a version has.
 #pragma once
 
 namespace nfsrdma::nfs4 {

@@ -155,7 +155,7 @@ class ClientLease : public CallLayer {
     /// If settle() sets it: the Error for the caller, in place of the answer.
     std::optional<Error> error;
   };
-  /// What the attempts of one call leave for the ones after them.
+  /// The state of one call, which its attempts share.
   struct Course {
     const async::TimePoint deadline;
     /// The call belongs to a recovery. Other calls wait for the recovery, so this one must not.
