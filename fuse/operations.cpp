@@ -461,7 +461,7 @@ void op_write(fuse_req_t raw, fuse_ino_t, const char* bytes, std::size_t size, o
 
 /// Returns a function that says whether the request still waits, because errors of late writes are reported
 /// only to a caller that receives them.
-fs::FileSystem::Heard heard_by(const RequestRef& request) {
+fs::Heard heard_by(const RequestRef& request) {
   return [request] { return !request->answered(); };
 }
 /// `elsewhere` holds the other open files of this inode through which the owner has locked.
