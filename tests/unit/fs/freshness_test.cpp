@@ -350,11 +350,12 @@ TEST_CASE("F23 freshness: nothing that was asked for before an open is believed 
   m.freshness.keep(m.at, m.said(1, 10), before);
   (void)m.freshness.attributed(m.at, m.said(1, 10), before.as_of, before.as_of);
   CHECK(m.at.end() == 10);
-  CHECK_FALSE(m.freshness.is_outdated(m.said(), &m.at, m.at.attributes.told()));
+  CHECK_FALSE(m.freshness.is_outdated(m.said(), &m.at, m.at.attributes.sent_to_kernel()));
   const auto opening = m.freshness.opening(m.at);
   CHECK_FALSE(m.freshness.kept(m.at));
   CHECK_FALSE(m.at.attributes.is_current());
-  CHECK(m.freshness.is_outdated(m.said(), &m.at, m.at.attributes.told()));  // a page of its directory
+  CHECK(
+      m.freshness.is_outdated(m.said(), &m.at, m.at.attributes.sent_to_kernel()));  // a page of its directory
   CHECK(m.freshness.attributed(m.at, m.said(1, 10), before.as_of).valid == 0s);
   m.freshness.keep(m.at, m.said(1, 10), before);  // on its way when the file was opened
   CHECK_FALSE(m.freshness.kept(m.at));

@@ -134,14 +134,14 @@ TEST_CASE("F2 known attributes: own changes, by writing and otherwise") {
 TEST_CASE("F2 known attributes: the kernel believes in one state, or in none") {
   KnownAttributes of;
   of.tell_state(1, true);
-  CHECK(of.is_told(1));
+  CHECK(of.is_sent_to_kernel(1));
   of.tell_state(2, true);  // which of the two it believes is not known
-  CHECK_FALSE(of.is_told(1));
-  CHECK_FALSE(of.is_told(2));
+  CHECK_FALSE(of.is_sent_to_kernel(1));
+  CHECK_FALSE(of.is_sent_to_kernel(2));
   of.tell_state(2, true);
-  CHECK(of.is_told(2));
+  CHECK(of.is_sent_to_kernel(2));
   of.tell_state(2, false);
-  CHECK_FALSE(of.is_told(2));
+  CHECK_FALSE(of.is_sent_to_kernel(2));
 }
 
 TEST_CASE(

@@ -322,8 +322,8 @@ TEST_CASE("F5 where the directory that is mounted is sticky, that is known from 
 
 namespace {
 
-struct Listing : Plain {
-  explicit Listing(CacheOptions options = {}) : Plain(options) { engine->tells = true; }
+struct ListingScene : Plain {
+  explicit ListingScene(CacheOptions options = {}) : Plain(options) { engine->tells = true; }
   void make(const std::string& name) { CHECK(ok(loop.run(files->close(create(name).handle)))); }
   /// As the kernel does where it has never heard of it.
   void forget(const std::string& name) { files->forget(inode(name), 1000); }
@@ -349,7 +349,7 @@ struct Listing : Plain {
 }  // namespace
 
 TEST_CASE("F8 a page does not revive names that this mount has removed, renamed or made since") {
-  Listing l;
+  ListingScene l;
   for (const char* name : {"a", "b", "c"}) l.make(name);
   l.list();
   SUBCASE("nothing happened") {
@@ -394,7 +394,7 @@ TEST_CASE("F8 a page does not revive names that this mount has removed, renamed 
 }
 
 TEST_CASE("F8 a page does not bring back attributes that this mount has changed or told anew since") {
-  Listing l;
+  ListingScene l;
   l.make("a");
   l.make("b");
   const std::uint64_t a = l.inode("a");
@@ -424,7 +424,7 @@ TEST_CASE("F8 a page does not bring back attributes that this mount has changed 
 }
 
 TEST_CASE("F8 a page says nothing of a file's links when one of them was removed since") {
-  Listing l;
+  ListingScene l;
   l.make("a");
   (void)l.get(l.files->link(nullptr, l.inode("a"), Inodes::kRoot, "b"));
   l.forget("a");
@@ -434,7 +434,7 @@ TEST_CASE("F8 a page says nothing of a file's links when one of them was removed
 }
 
 TEST_CASE("F8 an entry that did not fit is given again, and what the kernel knows is no hindrance") {
-  Listing l;
+  ListingScene l;
   l.make("a");
   (void)l.inode("a");
   l.list();
@@ -446,7 +446,7 @@ TEST_CASE("F8 what a page says is believed for the time that is left of it") {
   CacheOptions options;
   SUBCASE("some") {
     options.file_min = options.file_max = Seconds(60);
-    Listing l(options);
+    ListingScene l(options);
     l.make("a");
     l.list();
     const Entry young = l.entry("a");
@@ -458,7 +458,7 @@ TEST_CASE("F8 what a page says is believed for the time that is left of it") {
   }
   SUBCASE("none") {
     options.file_min = options.file_max = Seconds(0.001);
-    Listing l(options);
+    ListingScene l(options);
     l.make("a");
     l.list();
     l.world.pass(std::chrono::milliseconds(3));
@@ -467,7 +467,7 @@ TEST_CASE("F8 what a page says is believed for the time that is left of it") {
 }
 
 TEST_CASE("F8 a page serves until the reader is behind it, and cookies lead where they led") {
-  Listing l;
+  ListingScene l;
   for (const char* name : {"a", "b", "c", "d", "e"}) l.make(name);
   l.engine->page_size = 3;
   l.take_calls();
@@ -489,7 +489,7 @@ TEST_CASE("F8 a page serves until the reader is behind it, and cookies lead wher
 }
 
 TEST_CASE("F8 a directory whose cookies go in circles is not listed for ever") {
-  Listing l;
+  ListingScene l;
   for (char name = 'a'; name <= 'z'; ++name) l.make({name});
   l.engine->page_size = 4;
   // Of a part of a page, of one page, which then ends with the cookie that it came behind, and of some pages.
@@ -518,7 +518,7 @@ TEST_CASE("F8 a directory whose cookies go in circles is not listed for ever") {
 }
 
 TEST_CASE("F8 who reads a directory again and again, or back and forth, goes in no circle") {
-  Listing l;
+  ListingScene l;
   for (char name = 'a'; name <= 'z'; ++name) l.make({name});
   l.engine->page_size = 4;
   const auto directory = l.get(l.files->open_directory(nullptr, Inodes::kRoot, O_DIRECTORY));

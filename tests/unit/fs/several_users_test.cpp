@@ -184,10 +184,10 @@ TEST_CASE("F28 search rights: of so many users, for so long, and until the direc
   CHECK_FALSE(rights.has(other, now));
   CHECK_FALSE(rights.has(nullptr, now));
   CHECK_FALSE(rights.has(who, now + 1s));
-  rights.heed({5, 0});
+  rights.handle_change({5, 0});
   CHECK_FALSE(rights.has(who, now));
   rights.granted(who, now + 1s);
-  rights.heed({5, 0});
+  rights.handle_change({5, 0});
   CHECK(rights.has(who, now));
   for (std::uint32_t i = 0; i < SearchRights::kMost; ++i) rights.granted(user(100 + i), now + 1s);
   CHECK_FALSE(rights.has(who, now));
