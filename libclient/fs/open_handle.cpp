@@ -213,8 +213,8 @@ async::Task<Result<ReadData>> OpenHandle::read(std::uint64_t offset, std::size_t
   for (const ChunkRef& chunk : parts) {
     while (!chunk->done) co_await chunk->ended.wait_until(async::TimePoint::max());
     if (chunk->error) {
+      // The bytes in front of this chunk are not returned: the caller would believe that the file ends here.
       drop_ahead();
-      if (out.size != 0) break;
       const Error failed = *chunk->error;
       co_return failed;
     }

@@ -50,8 +50,9 @@ class OpenHandle final : public std::enable_shared_from_this<OpenHandle>, privat
   OpenHandle(const OpenHandle&) = delete;
   OpenHandle& operator=(const OpenHandle&) = delete;
 
-  /// Fewer bytes than asked for mean the end of the file. Bytes that were requested before `oldest` are used
-  /// only if attributes that arrived since `oldest` have confirmed them.
+  /// Fewer bytes than asked for mean the end of the file, so a read of which any part fails returns that error
+  /// and no bytes. Bytes that were requested before `oldest` are used only if attributes that arrived since
+  /// `oldest` have confirmed them.
   async::Task<Result<ReadData>> read(std::uint64_t offset, std::size_t size, async::TimePoint oldest);
   /// Returns true if read() would be exactly one READ to the server, and then notes the read's position for
   /// the detection of sequential reads.

@@ -93,8 +93,8 @@ async::Task<Result<std::size_t>> Reading::read_pieces(std::shared_ptr<OpenHandle
   const auto results = co_await async::all(loop(), std::move(pieces));
   std::size_t got = 0;
   for (const Result<std::size_t>& result : results) {
-    if (!result && got == 0) co_return result.error();
-    if (!result) break;
+    // The bytes in front of this piece are not returned: the program would believe that the file ends here.
+    if (!result) co_return result.error();
     got += *result;
     if (*result < most) break;
   }

@@ -113,6 +113,35 @@ TEST_CASE("F13 a READ goes by itself only where nothing is here that it would mi
   m.close(file);
 }
 
+TEST_CASE(
+    "F13 a read of which a part fails returns the error, because fewer bytes would mean the end of the "
+    "file") {
+  WithPages m(with_rsize(kPage));
+  const OpenedFile file = m.create("a");
+  m.node().content.assign(3 * kPage, 'x');
+  // Of the three READs that one read takes, the server refuses the second one.
+  std::size_t reads = 0;
+  m.engine->on_call = [&](const std::string& call) {
+    if (call == "read" && ++reads == 2) m.engine->fail("read", EIO);
+  };
+  const async::Memory memory = m.loop.memory().take(3 * kPage);
+  const std::span<std::byte> into(memory.data.get(), 3 * kPage);
+  FileSystem::DirectRead how;
+  SUBCASE("the kernel reads: it would set i_size to the end of what it got (fuse_read_update_size())") {
+    CHECK(m.error(m.files->read(file.handle, 0, into.size())) == EIO);
+  }
+  SUBCASE("a ring reads") {
+    CHECK(m.error(m.files->read_direct(file.handle, memory, into, 0, how)) == EIO);
+  }
+  SUBCASE("a ring reads in sequence") {
+    how.ahead = true;
+    CHECK(m.error(m.files->read_direct(file.handle, memory, into, 0, how)) == EIO);
+  }
+  CHECK(reads == 3);
+  CHECK(m.read(file, 3 * kPage) == m.node().content);
+  CHECK(m.get(m.files->read_direct(file.handle, memory, into, 0, how)) == into.size());
+}
+
 // ---- opening ----
 
 TEST_CASE("F6 a file that is opened to be cut is cut behind what was written before, and is empty then") {
