@@ -4,11 +4,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <limits>
 #include <utility>
 
 namespace nfsrdma::fs {
 
 namespace {
+/// A value for `kernel_asked`: the kernel takes the answer to SETATTR in any case.
+constexpr std::uint64_t kTaken = std::numeric_limits<std::uint64_t>::max();
+
 bool changes_nothing(const SetAttributes& changes) {
   return !changes.mode && !changes.uid && !changes.gid && !changes.size && !changes.accessed &&
          !changes.modified && !changes.accessed_now && !changes.modified_now;
@@ -18,14 +22,15 @@ bool changes_nothing(const SetAttributes& changes) {
 async::Task<Result<Attributed>> AttributeRequests::attributes(Caller caller, std::uint64_t id) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
+  const std::uint64_t kernel_asked = freshness_.count();
   while ((*inode)->pages.is_changing()) (void)co_await (*inode)->settled.wait_until(async::TimePoint::max());
-  co_return co_await attributes_now(std::move(caller), std::move(*inode));
+  co_return co_await attributes_now(std::move(caller), std::move(*inode), kernel_asked);
 }
 
 /// Does what attributes() does without waiting until pages are dropped. SETATTR needs this, because the
 /// kernel holds back writes of dirty pages while it waits for SETATTR.
-async::Task<Result<Attributed>> AttributeRequests::attributes_now(Caller caller,
-                                                                  std::shared_ptr<Inode> inode) {
+async::Task<Result<Attributed>> AttributeRequests::attributes_now(Caller caller, std::shared_ptr<Inode> inode,
+                                                                  std::uint64_t kernel_asked) {
   // A program that has closed the file expects its final attributes.
   if (inode->writes.is_saving()) co_await writes_.settle(*inode);
   if (!inode->writes.empty()) {
@@ -43,7 +48,7 @@ async::Task<Result<Attributed>> AttributeRequests::attributes_now(Caller caller,
     if (!got) co_return got.error();
     if (inode->attributes.resized_since(as_of) && tries < kMostTries) continue;
     if (options_.several_users) freshness_.keep_told(*inode, *got, as_of);
-    co_return freshness_.attributed(*inode, *got, as_of);
+    co_return freshness_.attributed(*inode, *got, as_of, freshness_.count(), kernel_asked);
   }
 }
 
@@ -60,14 +65,14 @@ async::Task<Result<Attributed>> AttributeRequests::set_attributes(Caller caller,
     const bool denied = !allowed && allowed.error().errno_value() == EACCES;
     if (!allowed && !denied) co_return allowed.error();
     if (denied) {
-      auto now = co_await attributes_now(caller, *inode);
+      auto now = co_await attributes_now(caller, *inode, kTaken);
       if (!now || (now->attributes.mode & S_IWUSR) == 0) co_return allowed.error();
     }
   }
   co_await writes_.settle(**inode);
   // Linux sends a SETATTR without changes if the kernel would clear set-id bits but leaves that to the
   // server.
-  if (changes_nothing(changes)) co_return co_await attributes_now(std::move(caller), *inode);
+  if (changes_nothing(changes)) co_return co_await attributes_now(std::move(caller), *inode, kTaken);
   const Naming naming(freshness_, *inode);
   (*inode)->searchers.forget();
   const ServerFileRef open = file ? file->file() : nullptr;
@@ -85,9 +90,9 @@ async::Task<Result<Attributed>> AttributeRequests::set_attributes(Caller caller,
   // The server may have executed a write that ended meanwhile before the SETATTR, or after it: then the size in this answer is
   // too old, and resized() has made the mount forget the end of the write.
   if (changes.size && (*inode)->writes.ended() != ended) {
-    if (auto now = co_await attributes_now(std::move(caller), *inode)) co_return now;
+    if (auto now = co_await attributes_now(std::move(caller), *inode, kTaken)) co_return now;
   }
-  co_return freshness_.attributed(**inode, *got, as_of);
+  co_return freshness_.attributed(**inode, *got, as_of, freshness_.count(), kTaken);
 }
 
 async::Task<Status> AttributeRequests::access(Caller caller, std::uint64_t id, unsigned mode) {

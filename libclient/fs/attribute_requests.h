@@ -32,7 +32,9 @@ class AttributeRequests : Part {
   async::Task<Result<Space>> space(Caller caller, std::uint64_t inode);
 
  private:
-  async::Task<Result<Attributed>> attributes_now(Caller caller, std::shared_ptr<Inode> inode);
+  /// `kernel_asked` is that of Freshness::attributed().
+  async::Task<Result<Attributed>> attributes_now(Caller caller, std::shared_ptr<Inode> inode,
+                                                 std::uint64_t kernel_asked);
 };
 
 }  // namespace nfsrdma::fs

@@ -24,7 +24,7 @@ Entry Entries::entry(const FileHandle& handle, const Inode& directory, const std
   out.inode = inode->id;
   inodes_.place(*inode, directory.id, name);
   inode->attributes.forget();  // the kept attributes are older than these
-  Attributed now = freshness_.attributed(*inode, told, as_of, when);
+  Attributed now = freshness_.attributed(*inode, told, as_of, when, as_of);
   out.attributes = std::move(now.attributes);
   out.attributes_valid = now.valid;
   // The validity of a name depends on its directory, which has no delegation.

@@ -64,11 +64,12 @@ void Freshness::tell(Inode& inode, std::uint64_t size, std::uint64_t when) {
 }
 
 Attributed Freshness::attributed(Inode& inode, const Attributes& told, std::uint64_t as_of,
-                                 std::uint64_t when) {
+                                 std::uint64_t when, std::uint64_t kernel_asked) {
   learn(inode, told, as_of);
   Attributed out = corrected(inode);
   tell(inode, out.attributes.size, when);
-  inode.attributes.tell_state(out.attributes.change, out.valid > Seconds(0));
+  inode.attributes.tell_state(out.attributes.change, out.valid > Seconds(0), kernel_asked);
+  inode.attributes.kernel_changes(when);
   return out;
 }
 

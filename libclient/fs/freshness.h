@@ -75,12 +75,13 @@ class Freshness {
   /// false if the answer to a later question is known.
   bool learn(Inode& inode, const Attributes& told, std::uint64_t as_of);
   /// Records an answer and returns the attributes for the kernel: the newest answer, corrected by this
-  /// mount's writes.
-  [[nodiscard]] Attributed attributed(Inode& inode, const Attributes& told, std::uint64_t as_of) {
-    return attributed(inode, told, as_of, count());
-  }
+  /// mount's writes. `kernel_asked` is the count() at the time the kernel's request came, or an earlier one.
   [[nodiscard]] Attributed attributed(Inode& inode, const Attributes& told, std::uint64_t as_of,
-                                      std::uint64_t when);
+                                      std::uint64_t when, std::uint64_t kernel_asked);
+  /// Does the same for a request of the kernel that came when the server was asked, or later, and is answered now.
+  [[nodiscard]] Attributed attributed(Inode& inode, const Attributes& told, std::uint64_t as_of) {
+    return attributed(inode, told, as_of, count(), as_of);
+  }
   /// Keeps the attributes for kept(), if version() has not changed since they were asked for and they are not
   /// stale.
   void keep(Inode& inode, const Attributes& told, const Asked& asked);

@@ -3,7 +3,9 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
+#include <vector>
 
 #include "async/until.h"
 
@@ -25,11 +27,26 @@ KernelCache::KernelCache(Shared& all) : Part(all) {
   writes_.on_lost([this](Inode& inode) { forget_pages(inode); });
 }
 
+namespace {
+/// Guards a notification for the inode. The kernel takes it at some time while this object lives.
+struct Notifying {
+  Notifying(Freshness& all, Inode& of) : freshness(all), inode(of) {
+    inode.attributes.kernel_changes(freshness.count());
+  }
+  ~Notifying() { inode.attributes.kernel_changes(freshness.count()); }
+  Notifying(const Notifying&) = delete;
+  Notifying& operator=(const Notifying&) = delete;
+  Freshness& freshness;
+  Inode& inode;
+};
+}  // namespace
+
 // ---- dropping pages ----
 
 /// Drops the kernel's pages from `offset` on. The kernel writes dirty ones back first.
 async::Task<void> KernelCache::drop_pages_from(Inode& inode, std::uint64_t offset) {
   const auto dropping = inode.pages.dropping(offset);
+  const Notifying notifying(freshness_, inode);
   co_await drop_pages_(inode.id, offset, 0);
 }
 
@@ -68,24 +85,30 @@ async::Task<void> KernelCache::send_out(Inode& inode) {
 // ---- the size that the kernel knows ----
 
 namespace {
-/// Returns an open file of the inode that may be read through, or null.
-const OpenHandle* reader_of(const Inode& inode) {
-  const auto reads = [](const OpenHandle* handle) { return handle->file()->access() != Access::write; };
-  const auto found = std::ranges::find_if(inode.open, reads);
-  return found == inode.open.end() ? nullptr : *found;
+bool reads(const OpenHandle* handle) {
+  return handle->file()->access() != Access::write;
+}
+/// Returns the open files of the inode that may be read through, the newest first: the server may have taken the state of
+/// older ones away, and then no READ through them succeeds.
+std::vector<ServerFileRef> readers_of(const Inode& inode) {
+  std::vector<ServerFileRef> out;
+  for (const OpenHandle* const handle : inode.open | std::views::reverse | std::views::filter(reads))
+    out.push_back(handle->file());
+  return out;
 }
 }  // namespace
 
 /// Returns whether a program may have the file mapped. The kernel does not report mappings; one needs a file
 /// that is open for reading.
 bool KernelCache::may_be_mapped(const Inode& inode) const {
-  return lengthen_ && reader_of(inode) != nullptr;
+  return lengthen_ && std::ranges::any_of(inode.open, reads);
 }
 
 async::Task<void> KernelCache::tell_length(Inode& inode, std::uint64_t end, std::byte last) {
   if (end <= inode.pages.known_size()) co_return;
   if (!may_be_mapped(inode)) co_return inode.pages.lag();
   const auto lengthening = inode.pages.lengthening(end);
+  const Notifying notifying(freshness_, inode);
   co_await lengthen_(inode.id, end, last);
 }
 
@@ -98,24 +121,29 @@ async::Task<void> KernelCache::tell_appended(Inode& inode, std::uint64_t end, st
   co_await tell_length(inode, end, last);
 }
 
-async::Task<void> KernelCache::tell_size(std::shared_ptr<OpenHandle> file, std::uint64_t size) {
+async::Task<Status> KernelCache::tell_size(std::shared_ptr<OpenHandle> file, std::uint64_t size) {
   Inode& inode = file->inode();
-  if (!may_be_mapped(inode)) co_return;
+  if (!may_be_mapped(inode)) co_return Status();
   while (inode.pages.is_changing()) (void)co_await inode.settled.wait_until(async::TimePoint::max());
   // The answer of a write that is still unanswered will tell the kernel its end. An answered one has done so
   // only if the file could be mapped then.
-  if (size <= std::max(inode.pages.known_size(), inode.writes.furthest_unanswered())) co_return;
+  if (size <= std::max(inode.pages.known_size(), inode.writes.furthest_unanswered())) co_return Status();
   co_await writes_.settle_range(inode, size - 1, size);
-  const OpenHandle* const reader = reader_of(inode);
-  if (reader == nullptr) co_return;
-  const ServerFileRef from = reader->file();
+  const std::vector<ServerFileRef> readers = readers_of(inode);
+  if (readers.empty()) co_return Status();
   if (inode.pages.any() && drop_pages_) co_await drop_pages_from(inode, 0);
   const async::Memory memory = loop().memory().take(1);
-  ++counters_.server_reads;
-  const auto got = co_await from->read({memory.data.get(), 1}, size - 1);
-  if (!got || *got == 0) co_return;  // the file has been cut since
+  Result<std::size_t> got = std::size_t{0};
+  for (const ServerFileRef& from : readers) {
+    ++counters_.server_reads;
+    got = co_await from->read({memory.data.get(), 1}, size - 1);
+    if (got) break;
+  }
+  if (!got) co_return got.error();
+  if (*got == 0) co_return Status();  // the file has been cut since
   ++counters_.server_bytes_read;
   co_await tell_length(inode, size, *memory.data);
+  co_return Status();
 }
 
 void KernelCache::will_be_emptied(const std::shared_ptr<OpenHandle>& file, std::uint64_t size) {
@@ -131,7 +159,7 @@ void KernelCache::will_be_emptied(const std::shared_ptr<OpenHandle>& file, std::
 /// done so. The answer is written before the next turn, and the READ in tell_size() gives the kernel some time to take it.
 async::Task<void> KernelCache::tell_size_after_open(std::shared_ptr<OpenHandle> file, std::uint64_t size) {
   co_await loop().sleep_for({});
-  co_await tell_size(std::move(file), size);
+  (void)co_await tell_size(std::move(file), size);
 }
 
 async::Task<void> KernelCache::see_as_locked(std::shared_ptr<OpenHandle> file) {
@@ -147,7 +175,7 @@ async::Task<void> KernelCache::see_as_locked(std::shared_ptr<OpenHandle> file) {
     }
   }
   if (drop_pages_) co_await drop_pages_from(inode, 0);
-  if (size) co_await tell_size(std::move(file), *size);
+  if (size) (void)co_await tell_size(std::move(file), *size);
 }
 
 // ---- after writes ----
@@ -196,6 +224,7 @@ async::Task<void> KernelCache::drop_stale_pages(std::shared_ptr<OpenHandle> file
                                                 std::uint64_t offset, std::size_t size, std::byte last) {
   Inode& inode = file->inode();
   if (!drop_pages_) co_return;
+  inode.attributes.kernel_changes(freshness_.count());
   if (!how.written_back) inode.pages.reaches(how.kernels_offset + size);
   if (how.written_back) {
     // The kernel drops a page that it writes back only after the write is answered, so waiting for a drop
@@ -209,7 +238,10 @@ async::Task<void> KernelCache::drop_stale_pages(std::shared_ptr<OpenHandle> file
   } else if (file->direct) {
     // Pages that were read meanwhile may be older than the write.
     const bool read = how.paging || inode.pages.reads() != how.page_reads;
-    if (read) co_await drop_pages_(inode.id, offset, size);
+    if (read) {
+      const Notifying notifying(freshness_, inode);
+      co_await drop_pages_(inode.id, offset, size);
+    }
     if (offset != how.kernels_offset) co_await tell_appended(inode, offset + size, last);
   } else {
     inode.pages.put(how.kernels_offset + size);

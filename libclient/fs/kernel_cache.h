@@ -92,8 +92,8 @@ class KernelCache final : Part {
   /// has reached. If the kernel knows fewer, a mapping ends in SIGBUS there, and copy_file_range(2) copies
   /// nothing from behind. The kernel takes a new end together with the byte in front of it (FUSE_NOTIFY_STORE).
   /// Its pages are dropped first, because a page at the old end would show zeros behind that end, and would be
-  /// written back with them.
-  async::Task<void> tell_size(std::shared_ptr<OpenHandle> file, std::uint64_t size);
+  /// written back with them. Fails if no READ brings that byte.
+  async::Task<Status> tell_size(std::shared_ptr<OpenHandle> file, std::uint64_t size);
 
  private:
   void forget_pages(Inode& inode);

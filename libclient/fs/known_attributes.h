@@ -21,7 +21,9 @@
 //   writes are in flight?             time of a write.
 //   Which state does the kernel       The change attribute that it was given, unless it was given two:
 //   believe in?                       replies overtake each other on the way to the kernel
-//                                     (is_sent_to_kernel()).
+//                                     (is_sent_to_kernel()). None if the kernel asked before it was sent
+//                                     something else of this object (kernel_changes()): it ignores such
+//                                     answers.
 //   Which state do the kernel's       That of the last open(2), or of what this mount has saved since;
 //   pages show?                       unknown if data was lost (cache(), saved()).
 //   Did the file's bytes change?      They may have if contents() differs: own writes that begin and end,
@@ -118,11 +120,16 @@ class KnownAttributes {
     set_id_ = newest_->attributes.type == FileType::regular && (newest_->attributes.mode & kSetId) != 0;
   }
   [[nodiscard]] Count sent_to_kernel() const { return sent_to_kernel_; }
-  /// Called when the kernel is given attributes of this state. `lasts`: with a validity above zero.
-  void tell_state(Change change, bool lasts) {
+  /// Called when the kernel is given attributes of this state, for which it has asked at the count `asked`. `lasts`: with
+  /// a validity above zero.
+  void tell_state(Change change, bool lasts, Count asked) {
     const bool one_state = !change_sent_to_kernel_ || change_sent_to_kernel_ == change;
-    change_sent_to_kernel_ = one_state && lasts ? std::optional(change) : std::nullopt;
+    const bool is_taken = asked >= kernel_changed_;
+    change_sent_to_kernel_ = one_state && lasts && is_taken ? std::optional(change) : std::nullopt;
   }
+  /// Called when the kernel is sent attributes, the answer to a write, or a notification that drops pages or enlarges the
+  /// file. It ignores attributes for which it has asked before that (fuse_change_attributes(), attr_version).
+  void kernel_changes(Count now) { kernel_changed_ = now; }
   void tell_no_state() { change_sent_to_kernel_.reset(); }
   [[nodiscard]] bool is_sent_to_kernel(Change change) const { return change_sent_to_kernel_ == change; }
   /// Returns true once if the kernel was given set-id bits, which the server clears when the file is written.
@@ -201,7 +208,8 @@ class KnownAttributes {
   std::optional<Change> change_sent_to_kernel_, cached_change_;
   std::uint64_t contents_ = 0, begun_ = 0;
   unsigned altering_ = 0;
-  Count sent_to_kernel_ = 0, valid_from_ = 0, changed_ = 0, resized_ = 0, altered_ = 0, saved_ = 0;
+  Count sent_to_kernel_ = 0, kernel_changed_ = 0, valid_from_ = 0, changed_ = 0, resized_ = 0, altered_ = 0,
+        saved_ = 0;
 };
 
 }  // namespace nfsrdma::fs

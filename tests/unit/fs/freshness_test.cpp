@@ -209,7 +209,7 @@ TEST_CASE("F8 freshness: what was listed is outdated by whatever this mount did 
     CHECK(outdated());
   }
   SUBCASE("older ones were told") {
-    (void)m.freshness.attributed(m.at, m.said(), as_of, as_of);
+    (void)m.freshness.attributed(m.at, m.said(), as_of, as_of, as_of);
     CHECK_FALSE(outdated());
   }
   SUBCASE("something else was done to it, or is") {
@@ -348,7 +348,7 @@ TEST_CASE("F23 freshness: nothing that was asked for before an open is believed 
   Knowing m;
   const auto before = m.freshness.asking(m.at);
   m.freshness.keep(m.at, m.said(1, 10), before);
-  (void)m.freshness.attributed(m.at, m.said(1, 10), before.as_of, before.as_of);
+  (void)m.freshness.attributed(m.at, m.said(1, 10), before.as_of, before.as_of, before.as_of);
   CHECK(m.at.end() == 10);
   CHECK_FALSE(m.freshness.is_outdated(m.said(), &m.at, m.at.attributes.sent_to_kernel()));
   const auto opening = m.freshness.opening(m.at);

@@ -133,15 +133,25 @@ TEST_CASE("F2 known attributes: own changes, by writing and otherwise") {
 
 TEST_CASE("F2 known attributes: the kernel believes in one state, or in none") {
   KnownAttributes of;
-  of.tell_state(1, true);
+  of.tell_state(1, true, 0);
   CHECK(of.is_sent_to_kernel(1));
-  of.tell_state(2, true);  // which of the two it believes is not known
+  of.tell_state(2, true, 0);  // which of the two it believes is not known
   CHECK_FALSE(of.is_sent_to_kernel(1));
   CHECK_FALSE(of.is_sent_to_kernel(2));
-  of.tell_state(2, true);
+  of.tell_state(2, true, 0);
   CHECK(of.is_sent_to_kernel(2));
-  of.tell_state(2, false);
+  of.tell_state(2, false, 0);
   CHECK_FALSE(of.is_sent_to_kernel(2));
+}
+
+TEST_CASE(
+    "F2 known attributes: the kernel ignores an answer that it asked for before it was sent something else") {
+  KnownAttributes of;
+  of.kernel_changes(5);
+  of.tell_state(1, true, 4);
+  CHECK_FALSE(of.is_sent_to_kernel(1));
+  of.tell_state(1, true, 5);
+  CHECK(of.is_sent_to_kernel(1));
 }
 
 TEST_CASE(

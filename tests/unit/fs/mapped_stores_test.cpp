@@ -51,6 +51,11 @@ struct MappedFile : Plain {
     CHECK(ok(written));
   }
   async::Task<void> pass(std::chrono::milliseconds time) { co_await loop.sleep_for(time); }
+  /// An unlock fetches what may be stored in pages.
+  async::Task<void> drop_pages_by_unlock() {
+    engine->locker = request.owner;
+    CHECK(ok(co_await files->unlock(file.handle, request.owner, request.range)));
+  }
   int lock() { return error(files->lock(file.handle, request, nullptr)); }
   int unlock() { return error(files->unlock(file.handle, request.owner, request.range)); }
   void close() { CHECK(ok(loop.run(files->close(file.handle)))); }
@@ -285,6 +290,58 @@ TEST_CASE(
   CHECK(m.told_last == '!');
   if (writer) CHECK(ok(m.loop.run(m.files->close(writer->handle))));
   m.close();
+}
+
+TEST_CASE("F30 attributes that the kernel ignores leave it with the size that it knew before") {
+  MappedFile m;
+  m.engine->tells = true;
+  m.map();
+  const std::uint64_t inode = m.file.handle->inode().id;
+  m.content() += std::string(9000, 't') + "!";
+  ++m.engine->nodes.at(2).change;
+  // After this the kernel has been sent two states, and which of them it believes in is not known.
+  (void)m.get(m.files->attributes(nullptr, inode));
+  m.engine->hold_answer("attributes");
+  auto asked = m.files->attributes(nullptr, inode);
+  m.start(asked);
+  REQUIRE(m.engine->held("attributes answer") == 1);
+  bool is_ignored = false;
+  SUBCASE("nothing happens meanwhile, and the kernel takes the answer") {}
+  SUBCASE("the kernel is asked to drop pages meanwhile, and ignores the answer") {
+    is_ignored = true;
+    m.loop.spawn(m.drop_pages_by_unlock());
+    m.turn();
+  }
+  m.engine->release("attributes");
+  m.turn();
+  REQUIRE(asked.done());
+  CHECK(asked.await_resume()->attributes.size == 9009);
+  CHECK(m.end_sent_to_kernel == 0);
+  const OpenedFile again = m.get(m.files->open(nullptr, inode, O_RDONLY));
+  CHECK(m.end_sent_to_kernel == (is_ignored ? 9009 : 0));
+  CHECK(ok(m.loop.run(m.files->close(again.handle))));
+  m.close();
+}
+
+TEST_CASE("F30 an open for reading fails if no READ brings the byte that tells the kernel the size") {
+  MappedFile m;
+  m.engine->tells = true;
+  m.map();
+  const std::uint64_t inode = m.file.handle->inode().id;
+  m.content() += std::string(9000, 't') + "!";
+  ++m.engine->nodes.at(2).change;
+  m.engine->fail("read", EIO);
+  SUBCASE("an older open file of it can be read") {
+    const OpenedFile again = m.get(m.files->open(nullptr, inode, O_RDONLY));
+    CHECK(m.end_sent_to_kernel == 9009);
+    CHECK(ok(m.loop.run(m.files->close(again.handle))));
+    m.close();
+  }
+  SUBCASE("no other is open") {
+    m.close();
+    CHECK(m.error(m.files->open(nullptr, inode, O_RDONLY)) == EIO);
+    CHECK(m.end_sent_to_kernel == 0);
+  }
 }
 
 TEST_CASE(
