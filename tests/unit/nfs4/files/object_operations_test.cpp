@@ -1,12 +1,13 @@
 // Operations on handles against the test server: what they do, what comes along in the same COMPOUND, on
 // whose behalf they are made, and what happens where something fails in the middle.
+#include "nfs4/files/object_operations.h"
+
 #include <unistd.h>
 
 #include <cerrno>
 #include <set>
 #include <string>
 
-#include "nfs4/files/object_operations.h"
 #include "support/engine_fixture.h"
 #include "support/nfs_responder.h"
 

@@ -1,10 +1,11 @@
 // Calls of NFSv4.0 by themselves (nfs4/v40/nfs40_client.h), on virtual time: who waits for whom, what lock
 // owners are called, and client ids that are recovered. What it comes to in a whole client: v40_test.cpp.
+#include "nfs4/v40/nfs40_client.h"
+
 #include <array>
 #include <cerrno>
 #include <vector>
 
-#include "nfs4/v40/nfs40_client.h"
 #include "support/engine_fixture.h"
 #include "support/gamble.h"
 #include "support/nfs_responder.h"
