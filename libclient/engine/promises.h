@@ -33,6 +33,7 @@ class Promises {
   /// client change the file: the lease time.
   [[nodiscard]] virtual std::chrono::seconds delegated_for() const { return {}; }
   /// `sink` is called with the file when its delegation ends, before the server learns of that.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): an engine with delegations keeps the sink
   virtual void on_delegation_end(std::function<void(const FileHandle&)> /*sink*/) {}
 
   /// Sets the object that keeps data after close(2) has returned; null removes it. The object must outlive
