@@ -1,7 +1,11 @@
 #include "fuse/cache_dropper.h"
 
+#include <linux/fuse.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
 
+#include <array>
 #include <system_error>
 #include <utility>
 
@@ -25,15 +29,15 @@ CacheDropper::~CacheDropper() {
 async::Task<void> CacheDropper::drop(fuse_ino_t inode, off_t offset, off_t length) {
   // A negative offset stands for no pages, and the kernel does not wait then.
   fuse_lowlevel_notify_inval_inode(session_, inode, -1, 0);
-  return ask({inode, offset, length, std::nullopt, {}});
+  return ask({inode, offset, length, false, {}});
 }
 
-async::Task<void> CacheDropper::lengthen(fuse_ino_t inode, off_t end, std::byte last) {
-  return ask({inode, end - 1, 1, last, {}});
+async::Task<void> CacheDropper::lengthen(fuse_ino_t inode, off_t end) {
+  return ask({inode, end - 1, 1, true, {}});
 }
 
 async::Task<void> CacheDropper::drop_name(fuse_ino_t directory, std::string name) {
-  return ask({directory, 0, 0, std::nullopt, std::move(name)});
+  return ask({directory, 0, 0, false, std::move(name)});
 }
 
 async::Task<void> CacheDropper::ask(Range range) {
@@ -67,14 +71,44 @@ void CacheDropper::do_one(const Range& range) {
     fuse_lowlevel_notify_inval_entry(session_, range.inode, range.name.data(), range.name.size());
     return;
   }
-  if (!range.last) {
-    fuse_lowlevel_notify_inval_inode(session_, range.inode, range.offset, range.length);
+  if (range.lengthens) {
+    notify_end(range.inode, range.offset + range.length);
     return;
   }
-  std::byte last = *range.last;
-  fuse_bufvec data = FUSE_BUFVEC_INIT(1);
-  data.buf[0].mem = &last;
-  fuse_lowlevel_notify_store(session_, range.inode, range.offset, &data, FUSE_BUF_NO_SPLICE);
+  fuse_lowlevel_notify_inval_inode(session_, range.inode, range.offset, range.length);
+}
+
+namespace {
+/// Returns the address of a byte that nobody can read.
+void* unreadable() {
+  static void* const page = ::mmap(nullptr, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return page == MAP_FAILED ? nullptr : page;
+}
+}  // namespace
+
+/// FUSE has no notification of a size, but FUSE_NOTIFY_STORE raises i_size to the end of the bytes that it stores.
+/// Linux (fuse_notify_store()) raises i_size first, then locks the page and copies the bytes into it.
+/// The one byte that is sent here cannot be read. So the copy fails with EFAULT: the kernel has the new end, and the
+/// page stays as it is.
+///
+/// A readable byte could be older than the page. The kernel puts what a program writes into the page before the mount
+/// hears of the write, and what a program stores in a mapping reaches the mount much later. An older byte in such a
+/// page would hide what the program wrote, and the next store in the page would send it to the server. Linux also
+/// takes a page for complete if the byte is its first one and the last one of the file, although the file may have
+/// grown while the kernel waited for the page.
+///
+/// fuse_lowlevel_notify_store() would log the error.
+void CacheDropper::notify_end(fuse_ino_t inode, off_t end) {
+  fuse_notify_store_out stored{};
+  stored.nodeid = inode;
+  stored.offset = static_cast<std::uint64_t>(end) - 1;
+  stored.size = 1;
+  fuse_out_header header{};
+  header.error = FUSE_NOTIFY_STORE;
+  header.len = sizeof header + sizeof stored + stored.size;
+  const std::array<iovec, 3> pieces{
+      {{&header, sizeof header}, {&stored, sizeof stored}, {unreadable(), stored.size}}};
+  (void)::writev(fuse_session_fd(session_), pieces.data(), static_cast<int>(pieces.size()));
 }
 
 void CacheDropper::work() {

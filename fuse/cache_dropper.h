@@ -19,11 +19,9 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstddef>
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -47,10 +45,10 @@ class CacheDropper {
   /// Ends when the kernel has discarded the inode's attributes, and its pages from `offset` on (`length` 0:
   /// to the end). The attributes are gone as soon as this is called, also while the kernel waits for a page.
   async::Task<void> drop(fuse_ino_t inode, off_t offset, off_t length);
-  /// Ends when the kernel knows that the file reaches at least to `end`, where `last` is the last byte. A
-  /// program that has the file mapped can then access the file up to there, although no attributes were asked
-  /// for.
-  async::Task<void> lengthen(fuse_ino_t inode, off_t end, std::byte last);
+  /// Ends when the kernel knows that the file reaches at least to `end`, which is not 0. A program that has the
+  /// file mapped can then access the file up to there, although no attributes were asked for. No page that the
+  /// kernel has cached changes.
+  async::Task<void> lengthen(fuse_ino_t inode, off_t end);
   /// Ends when the kernel has dropped its entry for the name in the directory.
   async::Task<void> drop_name(fuse_ino_t directory, std::string name);
   [[nodiscard]] bool idle() const { return asked_.empty(); }
@@ -60,14 +58,14 @@ class CacheDropper {
   struct Range {
     fuse_ino_t inode;
     off_t offset, length;
-    /// The last byte of the file, to be stored at `offset`. Without a value the range is to be dropped.
-    std::optional<std::byte> last;
-    std::string name;      ///< not empty: this name in the directory `inode` is to be dropped, and no range
-    std::uint64_t id = 0;  ///< given by ask(), in ascending order
+    bool lengthens = false;  ///< the file reaches to the end of the range, and nothing is to be dropped
+    std::string name;        ///< not empty: this name in the directory `inode` is to be dropped, and no range
+    std::uint64_t id = 0;    ///< given by ask(), in ascending order
   };
   async::Task<void> ask(Range range);
   bool start_thread();
   void do_one(const Range& range);
+  void notify_end(fuse_ino_t inode, off_t end);
   void work();
   void take_done();
 

@@ -144,8 +144,7 @@ Status Mount::start_on_server() {
   files_->on_stale_pages([this](std::uint64_t inode, std::uint64_t offset, std::uint64_t length) {
     return drop_pages(inode, offset, length);
   });
-  files_->on_lengthened(
-      [this](std::uint64_t inode, std::uint64_t end, std::byte last) { return lengthen(inode, end, last); });
+  files_->on_lengthened([this](std::uint64_t inode, std::uint64_t end) { return lengthen(inode, end); });
   files_->on_wrong_name(
       [this](std::uint64_t directory, std::string name) { return drop_name(directory, std::move(name)); });
   if (options_.ring) {
@@ -191,8 +190,8 @@ async::Task<void> Mount::drop_pages(fuse_ino_t inode, std::uint64_t offset, std:
   if (mounted_) co_await dropper_->drop(inode, static_cast<off_t>(offset), static_cast<off_t>(length));
 }
 
-async::Task<void> Mount::lengthen(fuse_ino_t inode, std::uint64_t end, std::byte last) {
-  if (mounted_) co_await dropper_->lengthen(inode, static_cast<off_t>(end), last);
+async::Task<void> Mount::lengthen(fuse_ino_t inode, std::uint64_t end) {
+  if (mounted_) co_await dropper_->lengthen(inode, static_cast<off_t>(end));
 }
 
 async::Task<void> Mount::drop_name(fuse_ino_t directory, std::string name) {

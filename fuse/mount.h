@@ -78,8 +78,8 @@ class Mount {
   async::Task<void> drop_cached(fuse_ino_t inode) { return dropper_->drop(inode, 0, 0); }
   /// Ends when the kernel has dropped its pages of the range. Does nothing once the mount is unmounted.
   async::Task<void> drop_pages(fuse_ino_t inode, std::uint64_t offset, std::uint64_t length);
-  /// Ends when the kernel knows that the file reaches to `end`, where `last` is the last byte.
-  async::Task<void> lengthen(fuse_ino_t inode, std::uint64_t end, std::byte last);
+  /// Ends when the kernel knows that the file reaches to `end`.
+  async::Task<void> lengthen(fuse_ino_t inode, std::uint64_t end);
   /// Ends when the kernel has dropped its entry for the name. Nothing that a program waits for may wait for this.
   async::Task<void> drop_name(fuse_ino_t directory, std::string name);
   [[nodiscard]] InitReply& init_reply() { return init_reply_; }

@@ -3,9 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
-#include <vector>
 
 #include "async/until.h"
 
@@ -88,14 +86,6 @@ namespace {
 bool reads(const OpenHandle* handle) {
   return handle->file()->access() != Access::write;
 }
-/// Returns the open files of the inode that may be read through, the newest first: the server may have taken the state of
-/// older ones away, and then no READ through them succeeds.
-std::vector<ServerFileRef> readers_of(const Inode& inode) {
-  std::vector<ServerFileRef> out;
-  for (const OpenHandle* const handle : inode.open | std::views::reverse | std::views::filter(reads))
-    out.push_back(handle->file());
-  return out;
-}
 }  // namespace
 
 /// Returns whether a program may have the file mapped. The kernel does not report mappings; one needs a file
@@ -104,46 +94,43 @@ bool KernelCache::may_be_mapped(const Inode& inode) const {
   return lengthen_ && std::ranges::any_of(inode.open, reads);
 }
 
-async::Task<void> KernelCache::tell_length(Inode& inode, std::uint64_t end, std::byte last) {
+async::Task<void> KernelCache::tell_length(Inode& inode, std::uint64_t end) {
   if (end <= inode.pages.known_size()) co_return;
   if (!may_be_mapped(inode)) co_return inode.pages.lag();
   const auto lengthening = inode.pages.lengthening(end);
   const Notifying notifying(freshness_, inode);
-  co_await lengthen_(inode.id, end, last);
+  co_await lengthen_(inode.id, end);
 }
 
 /// Called after an append that the kernel caches no pages of, and that went elsewhere than the kernel
 /// believes, so that the file is longer than the kernel knows. The page at the old end is dropped first: it
 /// would show zeros behind that end, and would be written back with them.
-async::Task<void> KernelCache::tell_appended(Inode& inode, std::uint64_t end, std::byte last) {
+async::Task<void> KernelCache::tell_appended(Inode& inode, std::uint64_t end) {
   if (end <= inode.pages.known_size()) co_return;
   if (may_be_mapped(inode) && inode.pages.any() && drop_pages_) co_await drop_pages_from(inode, 0);
-  co_await tell_length(inode, end, last);
+  co_await tell_length(inode, end);
 }
 
-async::Task<Status> KernelCache::tell_size(std::shared_ptr<OpenHandle> file, std::uint64_t size) {
+async::Task<void> KernelCache::tell_size(std::shared_ptr<OpenHandle> file, std::uint64_t size) {
   Inode& inode = file->inode();
-  if (!may_be_mapped(inode)) co_return Status();
+  if (!may_be_mapped(inode)) co_return;
   while (inode.pages.is_changing()) (void)co_await inode.settled.wait_until(async::TimePoint::max());
   // The answer of a write that is still unanswered will tell the kernel its end. An answered one has done so
   // only if the file could be mapped then.
-  if (size <= std::max(inode.pages.known_size(), inode.writes.furthest_unanswered())) co_return Status();
+  if (size <= std::max(inode.pages.known_size(), inode.writes.furthest_unanswered())) co_return;
   co_await writes_.settle_range(inode, size - 1, size);
-  const std::vector<ServerFileRef> readers = readers_of(inode);
-  if (readers.empty()) co_return Status();
+  const auto reader = std::ranges::find_if(inode.open, reads);
+  if (reader == inode.open.end()) co_return;
+  const ServerFileRef from = (*reader)->file();
   if (inode.pages.any() && drop_pages_) co_await drop_pages_from(inode, 0);
+  // Another client may have cut the file since the size was learned. After an Error the size counts: a program that reads
+  // there gets that Error, while copy_file_range(2) would copy too little without one if the kernel knew less.
   const async::Memory memory = loop().memory().take(1);
-  Result<std::size_t> got = std::size_t{0};
-  for (const ServerFileRef& from : readers) {
-    ++counters_.server_reads;
-    got = co_await from->read({memory.data.get(), 1}, size - 1);
-    if (got) break;
-  }
-  if (!got) co_return got.error();
-  if (*got == 0) co_return Status();  // the file has been cut since
-  ++counters_.server_bytes_read;
-  co_await tell_length(inode, size, *memory.data);
-  co_return Status();
+  ++counters_.server_reads;
+  const auto got = co_await from->read({memory.data.get(), 1}, size - 1);
+  if (got && *got == 0) co_return;
+  if (got) ++counters_.server_bytes_read;
+  co_await tell_length(inode, size);
 }
 
 void KernelCache::will_be_emptied(const std::shared_ptr<OpenHandle>& file, std::uint64_t size) {
@@ -159,7 +146,7 @@ void KernelCache::will_be_emptied(const std::shared_ptr<OpenHandle>& file, std::
 /// done so. The answer is written before the next turn, and the READ in tell_size() gives the kernel some time to take it.
 async::Task<void> KernelCache::tell_size_after_open(std::shared_ptr<OpenHandle> file, std::uint64_t size) {
   co_await loop().sleep_for({});
-  (void)co_await tell_size(std::move(file), size);
+  co_await tell_size(std::move(file), size);
 }
 
 async::Task<void> KernelCache::see_as_locked(std::shared_ptr<OpenHandle> file) {
@@ -175,7 +162,7 @@ async::Task<void> KernelCache::see_as_locked(std::shared_ptr<OpenHandle> file) {
     }
   }
   if (drop_pages_) co_await drop_pages_from(inode, 0);
-  if (size) (void)co_await tell_size(std::move(file), *size);
+  if (size) co_await tell_size(std::move(file), *size);
 }
 
 // ---- after writes ----
@@ -206,11 +193,10 @@ async::Task<void> run_correction(std::shared_ptr<Correction> correction, std::sh
 /// read(2) wait in attributes(). As soon as the drop begins, the kernel ignores answers to GETATTRs that it had
 /// sent before. If the file is shorter than the kernel believes, only the answer to its next GETATTR corrects
 /// that.
-async::Task<void> KernelCache::correct_pages(std::shared_ptr<OpenHandle> file, std::uint64_t end,
-                                             std::byte last) {
+async::Task<void> KernelCache::correct_pages(std::shared_ptr<OpenHandle> file, std::uint64_t end) {
   const auto correction = std::make_shared<Correction>(loop());
   Inode& inode = file->inode();
-  auto lengthening = tell_length(inode, end, last);
+  auto lengthening = tell_length(inode, end);
   auto dropping = drop_pages_from(inode, 0);
   loop().spawn(run_correction(correction, std::move(file), std::move(lengthening), std::move(dropping)));
   const auto until = [&](bool& happened) {
@@ -221,7 +207,7 @@ async::Task<void> KernelCache::correct_pages(std::shared_ptr<OpenHandle> file, s
 }
 
 async::Task<void> KernelCache::drop_stale_pages(std::shared_ptr<OpenHandle> file, WriteRequest how,
-                                                std::uint64_t offset, std::size_t size, std::byte last) {
+                                                std::uint64_t offset, std::size_t size) {
   Inode& inode = file->inode();
   if (!drop_pages_) co_return;
   inode.attributes.kernel_changes(freshness_.count());
@@ -234,7 +220,7 @@ async::Task<void> KernelCache::drop_stale_pages(std::shared_ptr<OpenHandle> file
     // For a write that bypasses the kernel's pages the kernel has neither cached nor dropped any. The pages
     // in front of the write stay cached, with what was stored in them.
     if (inode.pages.any_from(offset)) co_await drop_pages_from(inode, offset);
-    if (offset != how.kernels_offset) co_await tell_appended(inode, offset + size, last);
+    if (offset != how.kernels_offset) co_await tell_appended(inode, offset + size);
   } else if (file->direct) {
     // Pages that were read meanwhile may be older than the write.
     const bool read = how.paging || inode.pages.reads() != how.page_reads;
@@ -242,17 +228,17 @@ async::Task<void> KernelCache::drop_stale_pages(std::shared_ptr<OpenHandle> file
       const Notifying notifying(freshness_, inode);
       co_await drop_pages_(inode.id, offset, size);
     }
-    if (offset != how.kernels_offset) co_await tell_appended(inode, offset + size, last);
+    if (offset != how.kernels_offset) co_await tell_appended(inode, offset + size);
   } else {
     inode.pages.put(how.kernels_offset + size);
-    if (offset != how.kernels_offset) co_await correct_pages(std::move(file), offset + size, last);
+    if (offset != how.kernels_offset) co_await correct_pages(std::move(file), offset + size);
   }
 }
 
-async::Task<void> KernelCache::bypassed(Inode& inode, std::uint64_t end, std::byte last) {
+async::Task<void> KernelCache::bypassed(Inode& inode, std::uint64_t end) {
   while (inode.pages.is_dropping()) (void)co_await inode.settled.wait_until(async::TimePoint::max());
   if (inode.pages.any() && drop_pages_) co_await drop_pages_from(inode, 0);
-  co_await tell_length(inode, end, last);
+  co_await tell_length(inode, end);
   freshness_.doubt(inode);
 }
 

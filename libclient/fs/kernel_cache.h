@@ -52,9 +52,9 @@ class KernelCache final : Part {
   using DropPages =
       std::function<async::Task<void>(std::uint64_t inode, std::uint64_t offset, std::uint64_t length)>;
   void on_stale_pages(DropPages sink) { drop_pages_ = std::move(sink); }
-  /// A task that ends when the kernel knows that the file ends at `end`, or behind it, and has `last` as the
-  /// byte before `end`.
-  using Lengthen = std::function<async::Task<void>(std::uint64_t inode, std::uint64_t end, std::byte last)>;
+  /// A task that ends when the kernel knows that the file ends at `end`, or behind it. The kernel's pages stay as they are,
+  /// because a program may have written or stored newer bytes in them, of which the mount has not heard yet.
+  using Lengthen = std::function<async::Task<void>(std::uint64_t inode, std::uint64_t end)>;
   void on_lengthened(Lengthen sink) { lengthen_ = std::move(sink); }
 
   // ---- before operations that have to see what programs have stored ----
@@ -75,10 +75,10 @@ class KernelCache final : Part {
   /// caches pages of what it writes, and drops the pages in the range of an O_DIRECT write before it sends the
   /// write.
   async::Task<void> drop_stale_pages(std::shared_ptr<OpenHandle> file, WriteRequest how, std::uint64_t offset,
-                                     std::size_t size, std::byte last);
+                                     std::size_t size);
   /// Called after a write that bypassed the kernel, up to `end`. With the pages the kernel drops its idea of the file's
   /// size and times.
-  async::Task<void> bypassed(Inode& inode, std::uint64_t end, std::byte last);
+  async::Task<void> bypassed(Inode& inode, std::uint64_t end);
   /// Called when an open(2) with O_TRUNC is about to be answered; the file has `size` bytes now. The kernel sets its
   /// i_size to 0 when it takes the answer (fuse_truncate_update_attr()), and drops all pages. It takes no attributes for
   /// that, and holds no lock that a ring's write takes (without a write-back cache not even i_rwsem). So a write that the
@@ -90,20 +90,19 @@ class KernelCache final : Part {
   async::Task<void> see_as_locked(std::shared_ptr<OpenHandle> file);
   /// Notifies the kernel that the file has `size` bytes, as the server has reported or a write of this mount
   /// has reached. If the kernel knows fewer, a mapping ends in SIGBUS there, and copy_file_range(2) copies
-  /// nothing from behind. The kernel takes a new end together with the byte in front of it (FUSE_NOTIFY_STORE).
-  /// Its pages are dropped first, because a page at the old end would show zeros behind that end, and would be
-  /// written back with them. Fails if no READ brings that byte.
-  async::Task<Status> tell_size(std::shared_ptr<OpenHandle> file, std::uint64_t size);
+  /// nothing from behind. Its pages are dropped first, because a page at the old end would show zeros behind that
+  /// end, and would be written back with them.
+  async::Task<void> tell_size(std::shared_ptr<OpenHandle> file, std::uint64_t size);
 
  private:
   void forget_pages(Inode& inode);
   async::Task<void> drop_lost_pages(std::shared_ptr<Inode> inode);
   async::Task<void> drop_pages_from(Inode& inode, std::uint64_t offset);
   [[nodiscard]] bool may_be_mapped(const Inode& inode) const;
-  async::Task<void> tell_length(Inode& inode, std::uint64_t end, std::byte last);
-  async::Task<void> tell_appended(Inode& inode, std::uint64_t end, std::byte last);
+  async::Task<void> tell_length(Inode& inode, std::uint64_t end);
+  async::Task<void> tell_appended(Inode& inode, std::uint64_t end);
   async::Task<void> tell_size_after_open(std::shared_ptr<OpenHandle> file, std::uint64_t size);
-  async::Task<void> correct_pages(std::shared_ptr<OpenHandle> file, std::uint64_t end, std::byte last);
+  async::Task<void> correct_pages(std::shared_ptr<OpenHandle> file, std::uint64_t end);
 
   DropPages drop_pages_;
   Lengthen lengthen_;

@@ -74,12 +74,10 @@ class KernelPages {
   [[nodiscard]] std::uint64_t known_size() const { return known_size_; }
   /// Called when the kernel's i_size is surely at least `size`.
   void reaches(std::uint64_t size) { known_size_ = std::max(known_size_, size); }
-  /// While the guard lives, a FUSE_NOTIFY_STORE enlarges the file to `end`. The notification carries the last
-  /// byte. If that is the only byte of its page, the kernel takes the page for complete and caches it.
+  /// While the guard lives, a FUSE_NOTIFY_STORE enlarges the file to `end`. It puts no bytes into the cache.
   [[nodiscard]] async::Counted lengthening(std::uint64_t end) {
     reaches(end);
     lags_ = false;
-    if (end % kPage == 1) put(end);
     return {lengthening_, settled_};
   }
   [[nodiscard]] bool is_changing() const { return is_dropping() || lengthening_ != 0; }

@@ -118,11 +118,7 @@ async::Task<Result<OpenedFile>> Opening::open(Caller caller, std::uint64_t id, i
   if ((*inode)->pages.lags()) size = (*inode)->writes.written_since(asked.as_of).value_or(0);
   if (told && options_.close_to_open && (!is_sent_to_kernel || (*inode)->pages.lags()))
     size = std::max(size, told->size);
-  // If the kernel believed in a smaller size, copy_file_range(2) would copy too little without an error.
-  if (size != 0) {
-    auto done = co_await kernel_.tell_size(out.handle, size);
-    if (!done && access_of(flags) != Access::write) co_return done.error();
-  }
+  if (size != 0) co_await kernel_.tell_size(out.handle, size);
   co_return out;
 }
 

@@ -45,9 +45,8 @@ async::Task<Status> Writing::write(std::shared_ptr<OpenHandle> file, async::Memo
   WriteBehind::How sent;
   sent.append = how.appends();
   sent.stable = options_.sync || how.is_stable();
-  const std::byte last = data.empty() ? std::byte{} : data.back();
   auto done = co_await writes_.write(file, std::move(memory), data, offset, sent);
-  if (done) co_await kernel_.drop_stale_pages(file, how, offset, data.size(), last);
+  if (done) co_await kernel_.drop_stale_pages(file, how, offset, data.size());
   co_return done;
 }
 
@@ -70,10 +69,9 @@ async::Task<Result<std::uint64_t>> Writing::write_direct(std::shared_ptr<OpenHan
   WriteBehind::How sent;
   sent.append = how.appends();
   sent.stable = options_.sync || how.is_stable();
-  const std::byte last = data.back();
   auto done = co_await writes_.write(file, std::move(memory), data, offset, sent);
   if (!done) co_return done.error();
-  co_await kernel_.bypassed(inode, offset + data.size(), last);
+  co_await kernel_.bypassed(inode, offset + data.size());
   co_return offset;
 }
 

@@ -49,8 +49,7 @@ KernelModel::KernelModel(fs::FileSystem& files) : files_(files), loop_(files.loo
   files_.on_stale_pages([this](std::uint64_t inode, std::uint64_t offset, std::uint64_t length) {
     return stale(inode, offset, length);
   });
-  files_.on_lengthened(
-      [this](std::uint64_t inode, std::uint64_t end, std::byte last) { return lengthen(inode, end, last); });
+  files_.on_lengthened([this](std::uint64_t inode, std::uint64_t end) { return lengthen(inode, end); });
   files_.on_wrong_name(
       [this](std::uint64_t directory, std::string name) { return drop_name(directory, std::move(name)); });
   files_.on_doubt([this](std::uint64_t inode) {
@@ -588,30 +587,21 @@ Task<void> KernelModel::drop_name(std::uint64_t directory, std::string name) {
   forget_name(directory, name);
 }
 
-/// FUSE_NOTIFY_STORE of one byte.
-Task<void> KernelModel::lengthen(std::uint64_t inode, std::uint64_t end, std::byte last) {
+/// FUSE_NOTIFY_STORE of one byte that cannot be read (CacheDropper::notify_end()): the kernel raises i_size, waits for the
+/// lock of the page, and leaves the page as it is.
+Task<void> KernelModel::lengthen(std::uint64_t inode, std::uint64_t end) {
   while (notifying_) (void)co_await notified_.wait_until(async::TimePoint::max());
   const auto found = nodes_.find(inode);
   if (found == nodes_.end()) co_return;
   const NodeRef known = found->second;
   notifying_ = true;
-  const std::uint64_t size = std::max(end, known->size);
   if (end > known->size) {
     known->size = end;
     forget_attributes(*known);
   }
-  const std::uint64_t index = page_at(end - 1), place = (end - 1) % kPage;
+  const std::uint64_t index = page_at(end - 1);
   while (known->pages.contains(index) && known->pages[index]->locked)
     (void)co_await known->changed.wait_until(async::TimePoint::max());
-  const auto page = known->pages.find(index);
-  if (page != known->pages.end() && page->second->filled) {
-    page->second->data[place] = static_cast<char>(last);
-  } else if (place == 0 && size == end) {
-    const auto made = std::make_shared<Page>();
-    made->data[0] = static_cast<char>(last);
-    made->filled = true;
-    known->pages[index] = made;
-  }
   notifying_ = false;
   notified_.notify_all();
 }

@@ -132,7 +132,7 @@ class KernelModel {
   async::Task<void> drop(NodeRef node, std::uint64_t from, std::uint64_t to);
   async::Task<void> punch(NodeRef node, std::uint64_t from, std::uint64_t to);
   async::Task<void> stale(std::uint64_t inode, std::uint64_t offset, std::uint64_t length);
-  async::Task<void> lengthen(std::uint64_t inode, std::uint64_t end, std::byte last);
+  async::Task<void> lengthen(std::uint64_t inode, std::uint64_t end);
   async::Task<void> drop_name(std::uint64_t directory, std::string name);
   async::Task<Status> write_cached(NodeRef node, Handle file, std::string data, std::uint64_t offset,
                                    int flags);
