@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "fuse/endings.h"
+#include "fuse/thread_fate.h"
 
 namespace nfsrdma::fuse {
 namespace {

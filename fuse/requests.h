@@ -3,7 +3,7 @@
 // Rules:
 // - A request is answered once: with its result, or with EINTR if the thread that waits for it is about to
 //   end. The kernel sends an interrupt for any signal. The thread's state in /proc shows whether the signal
-//   is fatal (endings.h), and is looked at again for as long as the request lasts.
+//   is fatal (thread_fate.h), and is looked at again for as long as the request lasts.
 // - A result that comes after EINTR belongs to no program. The code that has it (a file that was opened, an
 //   inode that was looked up, a lock) sees that answered() is true, and takes it back.
 // - A signal that is not fatal ends nothing but the wait for a lock, because programs have signal handlers

@@ -145,7 +145,7 @@ struct Server::Version {
   std::unique_ptr<Protocol> (*make)(const Ground& ground);
 };
 
-/// The rows, in the order in which they are tried.
+/// The rows, in the order in which they are tried. nfs4_protocol chooses between 4.2 and 4.1 itself (Handshake::begin).
 const Server::Version Server::kVersions[] = {
     {4, 1, 2, nfs4_protocol}, {4, 0, 0, nfs40_protocol}, {3, 0, 0, nfs3_protocol}, {2, 0, 0, nfs2_protocol}};
 

@@ -2,7 +2,7 @@
 // the server has that data.
 //
 // A write delegation (RFC 8881 10.4) allows this. The server recalls the delegation when another client wants
-// to see the file; then the engine has the data written out first. Confined to the loop's thread.
+// to see the file; then the engine has the data written out first. A mount implements this (fs/closing.h). Confined to the loop's thread.
 #pragma once
 
 #include <cstdint>

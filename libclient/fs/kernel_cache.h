@@ -14,7 +14,8 @@
 //
 // The end of the file: the kernel requests attributes again before a read(2), but not when a page of a mapping is
 // touched, and behind the end that it knows that is SIGBUS. So the kernel is notified of a new end, unless no program
-// can have the file mapped.
+// can have the file mapped. That happens at an open for reading, after an open with O_TRUNC, after a lock was
+// granted, after an append that the kernel put in the wrong place, and after a write that bypassed the kernel.
 //
 // Dropping pages takes a thread's help and a write-back. It is only done when both ways are used for one file, and costs
 // nothing as long as one of them is.

@@ -109,7 +109,7 @@ async::Task<Status> WriteBehind::write_through(std::shared_ptr<OpenHandle> file,
                                                Bytes data, Pending pending, Stability stability) {
   Inode& inode = file->inode();
   if (stability == Stability::unstable) fit(loop_.memory(), memory, data);
-  auto done = co_await write_out(file, std::move(memory), data, pending->offset, stability);
+  auto done = co_await send_write(file, std::move(memory), data, pending->offset, stability);
   ended(inode, pending, static_cast<bool>(done));
   co_return done;
 }
@@ -148,8 +148,8 @@ async::Task<void> WriteBehind::write_behind(std::shared_ptr<OpenHandle> file, as
   const async::TimePoint begun = loop_.now();
   const bool full = behind_ > window_.bytes() / 2;
   window_.began(data.size(), begun);
-  auto done = co_await write_out(file, std::move(memory), data, pending->offset, stability,
-                                 sent.asks ? &after : nullptr);
+  auto done = co_await send_write(file, std::move(memory), data, pending->offset, stability,
+                                  sent.asks ? &after : nullptr);
   if (done) {
     window_.ended(data.size(), full, loop_.now() - begun, loop_.now());
   } else {
@@ -165,9 +165,9 @@ async::Task<void> WriteBehind::write_behind(std::shared_ptr<OpenHandle> file, as
   less_behind_.notify_all();
 }
 
-async::Task<Status> WriteBehind::write_out(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
-                                           std::uint64_t offset, Stability stability,
-                                           std::optional<Attributes>* after) {
+async::Task<Status> WriteBehind::send_write(std::shared_ptr<OpenHandle> file, async::Memory memory,
+                                            Bytes data, std::uint64_t offset, Stability stability,
+                                            std::optional<Attributes>* after) {
   const std::size_t most = async::buggify(loop_) ? kLeastPiece : wsize_;
   if (data.size() <= most) {
     co_return co_await write_piece(file->file(), file->inode().label, std::move(memory), data, offset,

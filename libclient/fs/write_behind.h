@@ -126,9 +126,9 @@ class WriteBehind {
                    Pending pending);
   async::Task<void> write_behind(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
                                  Pending pending, Stability stability);
-  async::Task<Status> write_out(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
-                                std::uint64_t offset, Stability stability,
-                                std::optional<Attributes>* after = nullptr);
+  async::Task<Status> send_write(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
+                                 std::uint64_t offset, Stability stability,
+                                 std::optional<Attributes>* after = nullptr);
   void accept(Inode& inode, Pending pending, std::size_t size);
   void ended(Inode& inode, Pending pending, bool written);
   bool add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset, How how);

@@ -175,7 +175,7 @@ async::Task<Result<CompoundReply>> Session::attempt(Compound& compound, Course& 
     // recognise.
     if (outcome.failure == rpcrdma::Failure::cancelled) continue;
     if (outcome.failure != rpcrdma::Failure::none && !attempt.in_doubt) request.use.unsent();
-    // RFC 8267 4.5: a Reply that cannot be used leaves the slot retired.
+    // If there is no Reply in time, or one that cannot be used (RFC 8267 4.5), ~Use() retires the slot.
     if (!reply) co_return reply.error();
     reply->set_epoch(epoch);
     SEQUENCE4res result;

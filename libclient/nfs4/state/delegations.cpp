@@ -116,7 +116,7 @@ void Delegations::set_recalled(FileRecord& file) {
   const bool in_use = std::ranges::any_of(
       file.opens, [](const Open* open) { return open->shares_delegation && !open->parked; });
   if (in_use) {
-    recalled_.push_back(taken(file));
+    recalled_.push_back(end_and_take(file));
     return;
   }
   file.delegation->recalled = true;
@@ -143,7 +143,7 @@ std::optional<DelegatedAttributes> Delegations::attributes(const nfs_fh4& file) 
   // change of this client.
   if (const auto& change = record->delegation->change; change && size)
     return DelegatedAttributes{*change, *size};
-  return_in_background(taken(*record));
+  return_in_background(end_and_take(*record));
   return std::nullopt;
 }
 
@@ -277,7 +277,7 @@ void Delegations::told_again(Open& open, const Delegation& now, bool recalled) {
   }
   if (!recalled) return;
   ++parts_.counters.delegations_recalled;
-  return_in_background(taken(*open.record));
+  return_in_background(end_and_take(*open.record));
 }
 
 void Delegations::granted_with(Open& open, const open_delegation4& delegation, const Attributes& attributes) {
@@ -325,7 +325,7 @@ void Delegations::end(Open& open) {
 
 void Delegations::end_of_before(FileRecord& file) {
   if (file.delegation->client == parts_.calls.facts().client_id) {
-    return_in_background(taken(file));
+    return_in_background(end_and_take(file));
   } else {
     end(file);
   }
@@ -387,11 +387,11 @@ void Delegations::returned_with_close(Open& open, const stateid4& stateid, bool 
 }
 
 void Delegations::start_return(Open& open) {
-  return_in_background(taken(*open.record));
+  return_in_background(end_and_take(*open.record));
 }
 
 /// Ends the delegation for this client, and returns what its DELEGRETURN needs.
-Delegations::Recalled Delegations::taken(FileRecord& file) {
+Delegations::Recalled Delegations::end_and_take(FileRecord& file) {
   Recalled out{file.file, file.delegation->stateid, file.delegation->writes};
   end(file);
   return out;

@@ -173,7 +173,7 @@ class Delegations {
   void end(FileRecord& file);
   void end_of_before(FileRecord& file);
   void about_to_return(FileRecord& file);
-  Recalled taken(FileRecord& file);
+  Recalled end_and_take(FileRecord& file);
   void return_in_background(const Recalled& what);
   [[nodiscard]] std::shared_ptr<Returning> find_returning(const stateid4& stateid) const;
   void not_returned(const stateid4& stateid);

@@ -1,5 +1,5 @@
 // Which signals end a thread that waits for a mount, and how a thread that a signal ends is recognized.
-#include "fuse/endings.h"
+#include "fuse/thread_fate.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "fuse/endings.h"
+#include "fuse/thread_fate.h"
 
 #include <fcntl.h>
 #include <unistd.h>
