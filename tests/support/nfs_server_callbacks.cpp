@@ -61,7 +61,8 @@ void CallbackQueue::send(Pending& one) {
     if (one.client != 0 && session.client != one.client) continue;
     if (is_slot_in_use(id, one)) continue;
     for (const unsigned connection : session.backchannels) {
-      if (one.sequence == 0 || one.session != id) {
+      // CB_NULL has no CB_SEQUENCE, and so uses no sequence id of the slot.
+      if (one.build && (one.sequence == 0 || one.session != id)) {
         one.session = id;
         one.sequence = ++session.callback_sequence;
       }
