@@ -134,6 +134,9 @@ struct Mounted {
     if (!file) FAIL(file.error().text());
     return std::move(*file);
   }
+  static bool eventually(const std::function<bool()>& so, std::chrono::milliseconds most = 30s) {
+    return testing::eventually(so, most);
+  }
   /// The whole file through a File.
   static std::string read_all(File& file, std::size_t most = 1U << 20) {
     std::string data(most, '?');

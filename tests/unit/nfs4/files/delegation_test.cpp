@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "support/nfs_fixture.h"
+#include "support/virtual_mounted.h"
 #include "wire/nfs4/attributes.h"
 #include "wire/nfs4/ops_callback.h"
 
@@ -15,28 +16,32 @@ using namespace testing;
 using namespace nfs4;
 
 /// Long enough for what must not happen to happen.
-void give_it_time() {
-  std::this_thread::sleep_for(200ms);
-}
+constexpr auto kLong = 1s;
 
-struct Delegating : Mounted {
-  Delegating() {
-    server.set_delegations(true);
-    server.add_file("/f", "text");
+/// A server that grants delegations, and a file.
+template <class World>
+struct DelegatingIn : World {
+  DelegatingIn() {
+    this->server.set_delegations(true);
+    this->server.add_file("/f", "text");
   }
   [[nodiscard]] std::unique_ptr<File> reading(const std::string& path = "/f") const {
-    return open(path, OpenMode::read);
+    return this->open(path, OpenMode::read);
   }
-  [[nodiscard]] bool soon(std::size_t delegations) const {
-    return eventually([&] { return server.delegations() == delegations; });
+  [[nodiscard]] bool soon(std::size_t delegations) {
+    return this->eventually([&] { return this->server.delegations() == delegations; });
   }
   /// GETATTRs that attributes() costs.
   unsigned asked(File& file) const {
-    const unsigned before = server.count(OP_GETATTR);
+    const unsigned before = this->server.count(OP_GETATTR);
     CHECK(ok(file.attributes()));
-    return server.count(OP_GETATTR) - before;
+    return this->server.count(OP_GETATTR) - before;
   }
 };
+
+using Delegating = DelegatingIn<Mounted>;
+/// For what time has to pass for, or what must not happen.
+using VirtualDelegating = DelegatingIn<VirtualMounted>;
 
 bool reads_text(File& file) {
   return Mounted::read_all(file) == "text";
@@ -140,7 +145,7 @@ TEST_CASE("delegation: attributes that came while a change was under way are not
 }
 
 TEST_CASE("S15 delegation: one is good for as long as the lease is") {
-  Delegating m;
+  VirtualDelegating m;
   m.server.set_lease(1);
   (void)m.connect("timeo=400ms");
   const auto file = m.reading();
@@ -148,10 +153,10 @@ TEST_CASE("S15 delegation: one is good for as long as the lease is") {
   m.server.go_away();
   CHECK(file->attributes());
   // RFC 8881 10.2.1: by now the server may have given the file to somebody else.
-  std::this_thread::sleep_for(1100ms);
+  m.pass(1100ms);
   CHECK_FALSE(file->attributes());
   m.server.come_back();
-  CHECK(eventually([&] { return m.client->ping().has_value(); }));
+  CHECK(m.eventually([&] { return m.client->ping().has_value(); }));
   CHECK(m.asked(*file) == 1);
   CHECK(m.asked(*file) == 0);
 }
@@ -183,7 +188,7 @@ TEST_CASE("delegation: a recall is answered while nobody is inside a call, and w
   auto fastest = 1000ms;
   for (int i = 0; i < 8; ++i) {
     const auto file = m.reading();
-    std::this_thread::sleep_for(5ms);
+    CHECK(m.server.null_callback() == NFS4_OK);  // the client's own thread answers, and waits again
     const Stopwatch watch;
     CHECK(m.server.recall("/f") == NFS4_OK);
     fastest = std::min(fastest, watch.elapsed());
@@ -246,7 +251,7 @@ TEST_CASE("delegation: recalls of what there is not") {
 }
 
 TEST_CASE("delegation: CB_RECALL_ANY lets so many be kept") {
-  Delegating m;
+  VirtualDelegating m;
   (void)m.connect();
   std::vector<std::unique_ptr<File>> files;
   for (int i = 0; i < 5; ++i) {
@@ -255,53 +260,53 @@ TEST_CASE("delegation: CB_RECALL_ANY lets so many be kept") {
   }
   CHECK(m.server.recall_any(0, types(RCA4_TYPE_MASK_WDATA_DLG)) == NFS4_OK);
   CHECK(m.server.recall_any(5, types(RCA4_TYPE_MASK_RDATA_DLG)) == NFS4_OK);
-  give_it_time();
+  m.pass(kLong);
   CHECK(m.server.delegations() == 5);
   CHECK(m.server.recall_any(2, types(RCA4_TYPE_MASK_RDATA_DLG)) == NFS4_OK);
   CHECK(m.soon(2));
-  give_it_time();
+  m.pass(kLong);
   CHECK(m.server.delegations() == 2);
 }
 
 TEST_CASE("delegation: CB_RECALL_SLOT lowers the slots in use, and the server hears of it") {
-  Delegating m;
+  VirtualDelegating m;
   m.server.add_file("/data", pattern(1000));
   Client& client = m.connect();
   const auto file = m.open("/data");
   m.server.clear_calls();
   CHECK(m.server.recall_slot(1) == NFS4_OK);
-  CHECK(eventually([&] { return m.server.count(OP_SEQUENCE) == 1; }));
+  CHECK(m.eventually([&] { return m.server.count(OP_SEQUENCE) == 1; }));
 
   // Before any SEQUENCE could say the same.
   m.server.set_target_highest_slot(63);
   CHECK(ok(client.ping()));
   m.server.hold(OP_ILLEGAL, false);
   CHECK(m.server.recall_slot(2) == NFS4_OK);
-  REQUIRE(eventually([&] { return m.server.held() == 1; }));
+  REQUIRE(m.eventually([&] { return m.server.held() == 1; }));
   std::vector<std::string> pieces(8, std::string(10, '?'));
   std::size_t done = 0;
   for (std::string& piece : pieces) {
     file->start_read(room(piece), 0, [&](const Result<std::size_t>& count) { done += count ? 1 : 0; });
   }
-  client.wait(100ms);
+  m.pass(kLong);
   CHECK(m.server.held() == 3);
   m.server.release();
-  CHECK(comes(client, [&] { return done == pieces.size(); }));
+  CHECK(m.eventually([&] { return done == pieces.size(); }));
   for (const SeenCall& call : m.server.calls()) CHECK(call.sequence.sa_slotid <= 2);
 }
 
 // ---- connections ----
 
 TEST_CASE("S15 delegation: recalled while the connection is down, returned after the reconnect, BIND first") {
-  Delegating m;
+  VirtualDelegating m;
   (void)m.connect();
   const auto file = m.reading();
   m.server.go_away();
   m.server.clear_calls();
   auto status = m.server.start_recall("/f");
-  give_it_time();
+  m.pass(kLong);
   m.server.come_back();
-  REQUIRE(status.wait_for(5s) == std::future_status::ready);
+  REQUIRE(m.eventually([&] { return status.wait_for(0s) == std::future_status::ready; }));
   CHECK(status.get() == NFS4_OK);
   CHECK(m.soon(0));
   const auto calls = m.server.calls();
@@ -334,36 +339,36 @@ TEST_CASE("delegation: the connection is lost between the recall and DELEGRETURN
 }
 
 TEST_CASE("delegation: DELEGRETURN is tried until the server hears it") {
-  Delegating m;
+  VirtualDelegating m;
   (void)m.connect("timeo=300ms");
   const auto file = m.reading();
   m.server.stop_listening();
   m.server.drop_before(OP_DELEGRETURN);
   CHECK(m.server.recall("/f") == NFS4_OK);
-  std::this_thread::sleep_for(600ms);  // by now the call has failed
+  m.pass(600ms);  // by now the call has failed
   CHECK(m.server.delegations() == 1);
   m.server.come_back();
   CHECK(m.soon(0));
 }
 
 TEST_CASE("delegation: connections are made anew without a call while one is held, and not otherwise (B8)") {
-  Delegating m;
+  VirtualDelegating m;
   (void)m.connect();
   auto writing = m.open("/f", OpenMode::write);
   m.server.drop_connections();
-  give_it_time();
+  m.pass(kLong);
   CHECK(m.server.connections() == 1);
   CHECK(ok(m.client->ping()));
-  CHECK(eventually([&] { return m.server.connections() == 2 && m.server.backchannels() == 1; }));
+  CHECK(m.eventually([&] { return m.server.connections() == 2 && m.server.backchannels() == 1; }));
   auto file = m.reading();
   CHECK(m.server.delegations() == 1);
   m.server.drop_connections();
-  CHECK(eventually([&] { return m.server.connections() == 3 && m.server.backchannels() == 1; }));
+  CHECK(m.eventually([&] { return m.server.connections() == 3 && m.server.backchannels() == 1; }));
   CHECK(m.server.recall("/f") == NFS4_OK);
   CHECK(m.soon(0));
   CHECK(ok(m.client->ping()));  // DELEGRETURN has been answered
   m.server.drop_connections();
-  give_it_time();
+  m.pass(kLong);
   CHECK(m.server.connections() == 3);
 }
 
@@ -388,16 +393,16 @@ TEST_CASE("delegation: where the server misses the backchannel the connection is
   for (const std::uint32_t flag :
        {SEQ4_STATUS_CB_PATH_DOWN, SEQ4_STATUS_CB_PATH_DOWN_SESSION, SEQ4_STATUS_BACKCHANNEL_FAULT}) {
     CAPTURE(flag);
-    Delegating m;
+    VirtualDelegating m;
     (void)m.connect();
     const auto file = m.reading();
     m.server.lose_backchannels();
     CHECK(ok(m.client->ping()));
-    give_it_time();
+    m.pass(kLong);
     CHECK(m.server.backchannels() == 0);
     m.server.set_sequence_flags(flag, 1);
     CHECK(ok(m.client->ping()));
-    CHECK(eventually([&] { return m.server.backchannels() == 1; }));
+    CHECK(m.eventually([&] { return m.server.backchannels() == 1; }));
     CHECK(m.server.recall("/f") == NFS4_OK);
     CHECK(m.soon(0));
     // A fault of the backchannel ends the session (RFC 8881 18.46.3), and CREATE_SESSION binds its
@@ -461,22 +466,22 @@ TEST_CASE("delegation: what was recalled before a restart is not reclaimed") {
 }
 
 TEST_CASE("delegation: a restart without a grace period: dropped, not returned, had again with the file") {
-  Delegating m;
+  VirtualDelegating m;
   (void)m.connect();
   auto file = m.reading();
   CHECK(m.asked(*file) == 1);
   m.server.restart();
-  CHECK(eventually([&] { return m.server.succeeded(OP_RECLAIM_COMPLETE) == 2; }));
+  CHECK(m.eventually([&] { return m.server.succeeded(OP_RECLAIM_COMPLETE) == 2; }));
   CHECK(ok(m.client->ping()));
-  give_it_time();
+  m.pass(kLong);
   CHECK(m.server.count(OP_DELEGRETURN) == 0);
   // Nothing is held by then.
   const unsigned connections = m.server.connections();
   m.server.drop_connections();
-  give_it_time();
+  m.pass(kLong);
   CHECK(m.server.connections() == connections);
   CHECK(ok(m.client->ping()));
-  CHECK(eventually([&] { return m.server.backchannels() == 1; }));
+  CHECK(m.eventually([&] { return m.server.backchannels() == 1; }));
   CHECK(reads_text(*file));
   CHECK(m.server.delegations() == 1);
   CHECK(m.asked(*file) == 1);
@@ -521,17 +526,17 @@ TEST_CASE("delegation: a revoked one is found by TEST_STATEID, freed, and forgot
 }
 
 TEST_CASE("delegation: what goes on being revoked is not searched for without end") {
-  Delegating m;
+  VirtualDelegating m;
   (void)m.connect();
   const auto file = m.reading();
   m.server.set_sequence_flags(SEQ4_STATUS_ADMIN_STATE_REVOKED, 1000);
-  const Stopwatch watch;
+  const sim::Time begin = m.world.now();
   for (int i = 0; i < 100; ++i) {
     CHECK(ok(m.client->ping()));
-    std::this_thread::sleep_for(1ms);
+    m.pass(25ms);
   }
   CHECK(m.server.count(OP_TEST_STATEID) >= 1);
-  CHECK(m.server.count(OP_TEST_STATEID) <= 1 + watch.elapsed() / 1000ms);
+  CHECK(m.server.count(OP_TEST_STATEID) <= 1 + (m.world.now() - begin) / 1s);
   CHECK(m.server.delegations() == 1);
   // Meanwhile it is not relied upon.
   CHECK(m.asked(*file) == 1);
@@ -554,7 +559,7 @@ TEST_CASE("delegation: one that was revoked before its DELEGRETURN came is freed
 // ---- the end ----
 
 TEST_CASE("delegation: close() returns it in the same COMPOUND") {
-  Delegating m;
+  VirtualDelegating m;
   (void)m.connect();
   auto file = m.reading();
   m.server.clear_calls();
@@ -567,7 +572,7 @@ TEST_CASE("delegation: close() returns it in the same COMPOUND") {
   CHECK(calls[0].has(OP_CLOSE));
   // And nothing is held any more.
   m.server.drop_connections();
-  give_it_time();
+  m.pass(kLong);
   CHECK(m.server.open_connections() == 0);
 }
 
@@ -629,23 +634,20 @@ TEST_CASE("delegation: a restart while close() is under way") {
 TEST_CASE("delegation: disconnect() leaves nothing, also what was just recalled") {
   for (const bool recalled : {false, true}) {
     CAPTURE(recalled);
-    Delegating m;
+    VirtualDelegating m;
     Client& client = m.connect();
     const auto file = m.reading();
     if (recalled) {
       m.server.hold(OP_DELEGRETURN, false);
       CHECK(m.server.recall("/f") == NFS4_OK);
-      REQUIRE(eventually([&] { return m.server.held() == 1; }));
+      REQUIRE(m.eventually([&] { return m.server.held() == 1; }));
     }
-    const Stopwatch watch;
-    {
-      Beside ending([&] { CHECK(ok(client.disconnect())); });
-      std::this_thread::sleep_for(50ms);
-      m.server.release();
-    }
+    const sim::Time begin = m.world.now();
+    m.after(50ms, [&] { m.server.release(); });
+    CHECK(ok(client.disconnect()));
     CHECK(m.server.delegations() == 0);
     CHECK(m.server.clients() == 0);
-    CHECK(watch.elapsed() < 1s);  // of the two that a goodbye may take
+    CHECK(m.world.now() - begin < 1s);  // of the two that a goodbye may take
   }
 }
 
