@@ -6,6 +6,7 @@
 
 #include "support/nfs_fixture.h"
 #include "support/nfs_responder.h"
+#include "support/virtual_mounted.h"
 
 namespace nfsrdma {
 namespace {
@@ -13,17 +14,22 @@ namespace {
 using namespace testing;
 using namespace nfs4;
 
+/// Gives the server a file and its habits. `confirms`: it wants OPEN_CONFIRM. `remembers`: the number of its latest calls
+/// of which it recognizes a retransmission.
+void prepare(NfsServer& server, bool confirms, std::uint32_t remembers) {
+  server.add_file("/f", "hello");
+  server.on_server([&](Responder& responder) {
+    responder.state.habits.confirms_owners = confirms;
+    responder.state.habits.recent_calls = remembers;
+  });
+}
+
 struct Sessionless40 {
   NfsServer server;
   std::unique_ptr<Client> client;
 
-  /// `confirms`: the server wants OPEN_CONFIRM. `remembers`: of so many calls it knows a second sending.
   explicit Sessionless40(bool confirms = true, std::uint32_t remembers = 1024) {
-    server.add_file("/f", "hello");
-    on_state([&](ServerState& state) {
-      state.habits.confirms_owners = confirms;
-      state.habits.recent_calls = remembers;
-    });
+    prepare(server, confirms, remembers);
     auto made = Client::connect(server.target("vers=4.0"));
     if (!made) FAIL(made.error().text());
     client = std::move(*made);
@@ -50,6 +56,13 @@ struct Sessionless40 {
     on_state([](ServerState& state) {
       while (!state.clients.empty()) state.discard_client(state.clients.begin()->first);
     });
+  }
+};
+
+struct VirtualSessionless40 : VirtualMounted {
+  explicit VirtualSessionless40(bool confirms = true, std::uint32_t remembers = 1024) {
+    prepare(server, confirms, remembers);
+    connect("vers=4.0");
   }
 };
 
@@ -249,7 +262,7 @@ TEST_CASE("v4.0: stateids are meant with their seqids, and an OPEN beside does n
 }
 
 TEST_CASE("v4.0: a WRITE under a lock that is executed once more behind the unlocking changes nothing") {
-  Sessionless40 m(true, 0);  // nor does the server know a second sending
+  VirtualSessionless40 m(true, 0);  // nor does the server know a second sending
   const auto file = m.open("/f", OpenMode::read_write);
   REQUIRE(ok(file->lock(lock_of(1, 0, 5))));
   nfs_opnum4 op = OP_WRITE;
@@ -262,15 +275,18 @@ TEST_CASE("v4.0: a WRITE under a lock that is executed once more behind the unlo
     size.size = 2;
     change = [&file, &done, size] { done = file->set_attributes(size); };
   }
-  m.server.on_server([op](Responder& responder) { responder.stall(op, 500ms); });
-  std::thread changes(change);
-  CHECK(eventually([&] { return m.server.count(op) == 1; }));
-  m.server.drop_connections();
-  changes.join();
+  m.server.on_server([op](Responder& responder) { responder.stall(op, 5s); });
+  m.after(100ms, [&] {
+    CHECK(m.server.count(op) == 0);  // the server has it, and has not executed it
+    m.server.drop_connections();
+  });
+  change();
   CHECK(ok(done));
   CHECK(ok(file->unlock(1)));
   CHECK(ok(write_text(*file, "later")));
-  std::this_thread::sleep_for(600ms);
+  const unsigned executed = m.server.count(op);
+  m.pass(5s);
+  CHECK(m.server.count(op) == executed + 1);
   CHECK(m.server.content("/f") == "later");
   CHECK(ok(file->close()));
 }
@@ -291,23 +307,27 @@ TEST_CASE("v4.0: a WRITE beside the LOCK that makes its stateid an old one") {
 }
 
 TEST_CASE("v4.0: an OPEN that overtakes a READ, and a name that leads elsewhere by now") {
-  Sessionless40 m;
+  VirtualSessionless40 m;
   m.server.add_file("/g", "other");
   const auto first = m.open("/f", OpenMode::read);
   CHECK(read_text(*first) == "hello");
   m.server.hold(OP_OPEN);
-  std::thread opens([&m] { (void)m.client->open("/f", OpenMode::read_write, {}); });
-  CHECK(eventually([&] { return m.server.held() == 1; }));
+  bool opened = false;
+  m.client->start_open("/f", OpenMode::read_write,
+                       [&](const Result<std::unique_ptr<File>>& made) { opened = ok(made); });
+  CHECK(m.eventually([&] { return m.server.held() == 1; }));
   CHECK(ok(m.client->rename("/g", "/f")));
-  std::string text;
-  std::thread reads([&] { text = read_text(*first); });
-  std::this_thread::sleep_for(100ms);
+  std::string text(64, '\0');
+  std::optional<Result<std::size_t>> count;
+  first->start_read(room(text), 0, [&](const Result<std::size_t>& told) { count = told; });
+  m.pass(100ms);
+  CHECK_FALSE(count);
   m.server.release();
-  opens.join();
-  reads.join();
-  CHECK(text == "hello");
+  REQUIRE(m.eventually([&] { return opened && count; }));
+  REQUIRE(ok(*count));
+  CHECK(text.substr(0, **count) == "hello");
   CHECK(ok(first->close()));
-  CHECK(m.server.open_states() == 0);
+  CHECK(m.eventually([&] { return m.server.open_states() == 0; }));
 }
 
 }  // namespace nfsrdma
