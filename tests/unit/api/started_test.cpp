@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "support/nfs_fixture.h"
+#include "support/virtual_mounted.h"
 
 namespace nfsrdma::starts {
 namespace {
@@ -238,14 +239,15 @@ TEST_CASE("starts: a file destroyed while a sync is under way: nobody is told, a
   CHECK(sync.is_forgotten());
   CHECK(m.server.open_states() == 0);
   CHECK(m.server.stable_content("/a") == "text");
-  client.wait(10ms);
+  CHECK(ok(client.ping()));  // answered behind the COMMIT
   CHECK(sync.times == 0);
 }
 
 TEST_CASE("starts: a file destroyed while it is being closed is closed once, and nobody is told") {
-  Mounted m;
+  VirtualMounted m;
   m.server.add_file("/a", "");
   Client& client = m.connect();
+  bool released = false;
   for (const bool in_callback : {false, true}) {
     CAPTURE(in_callback);
     m.server.clear_calls();
@@ -253,23 +255,20 @@ TEST_CASE("starts: a file destroyed while it is being closed is closed once, and
     m.server.hold(OP_CLOSE, false);
     Heard close, stat;
     file->start_close(close.hear());
-    REQUIRE(comes(client, [&] { return m.server.held() == 1; }));
+    REQUIRE(m.eventually([&] { return m.server.held() == 1; }));
     if (in_callback) {
       client.start_stat("/a", stat.hear([&](const auto&) { file.reset(); }));
-      REQUIRE(comes(client, [&] { return stat.well(); }));
+      REQUIRE(m.eventually([&] { return stat.well(); }));
       m.server.release();
-      CHECK(comes(client, [&] { return m.server.open_states() == 0; }));
+      CHECK(m.eventually([&] { return m.server.open_states() == 0; }));
     } else {
-      std::atomic<bool> released{false};
-      std::thread other([&] {
-        std::this_thread::sleep_for(30ms);
+      m.after(30ms, [&] {
         CHECK(m.server.open_states() == 1);
         released = true;
         m.server.release();
       });
       file.reset();
       CHECK(released);
-      other.join();
       CHECK(m.server.open_states() == 0);
     }
     CHECK(close.is_forgotten());
@@ -308,7 +307,8 @@ TEST_CASE("starts: the client destroyed while an open is under way: nobody is to
   Heard open;
   client.start_open("/a", OpenMode::read, open.hear());
   CHECK(eventually([&] { return m.server.succeeded(OP_OPEN) == 1; }));
-  std::this_thread::sleep_for(100ms);  // the client's own thread takes the answer
+  // The client's own thread has taken the answer when it has answered the Call that the server sends behind that.
+  CHECK(m.server.null_callback() == NFS4_OK);
   m.client.reset();
   CHECK(open.times == 0);
   CHECK(open.is_forgotten());
@@ -381,7 +381,7 @@ TEST_CASE("starts: several syncs at once, and closes") {
 }
 
 TEST_CASE("starts: after disconnect(), and while it runs") {
-  Mounted m;
+  VirtualMounted m;
   m.server.add_file("/a", "text");
   Client& client = m.connect();
   auto file = m.open("/a");
@@ -392,16 +392,12 @@ TEST_CASE("starts: after disconnect(), and while it runs") {
   Heard read, close;
   file->start_read(room(data), 0, read.hear());
   closing->start_close(close.hear());
-  REQUIRE(comes(client, [&] { return m.server.held() == 1; }));
-  std::thread other([&] {
-    std::this_thread::sleep_for(50ms);
-    m.server.release();
-  });
+  REQUIRE(m.eventually([&] { return m.server.held() == 1; }));
+  m.after(50ms, [&] { m.server.release(); });
   CHECK(ok(client.disconnect()));
-  other.join();
   CHECK(m.server.stable_content("/a") == "news");
   CHECK(m.server.clients() == 0);
-  REQUIRE(comes(client, [&] { return read.times != 0 && close.times != 0; }));
+  REQUIRE(m.eventually([&] { return read.times != 0 && close.times != 0; }));
   CHECK(close.well());
 
   Heard open, stat, sync, attributes, closed;
@@ -410,7 +406,7 @@ TEST_CASE("starts: after disconnect(), and while it runs") {
   file->start_sync(sync.hear());
   file->start_attributes(attributes.hear());
   file->start_close(closed.hear());
-  REQUIRE(comes(client, [&] {
+  REQUIRE(m.eventually([&] {
     return open.times != 0 && stat.times != 0 && sync.times != 0 && attributes.times != 0 &&
            closed.times != 0;
   }));

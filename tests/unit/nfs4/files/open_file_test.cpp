@@ -4,6 +4,8 @@
 #include <set>
 
 #include "support/nfs_fixture.h"
+#include "support/nfs_responder.h"
+#include "support/virtual_mounted.h"
 
 namespace nfsrdma {
 namespace {
@@ -61,9 +63,9 @@ TEST_CASE("file: of overlapping writes the later one wins, also when they are wr
 }
 
 TEST_CASE("file: a write that came while older data is written again is not overwritten by it") {
-  Mounted m;
+  VirtualMounted m;
   m.server.add_file("/a", "");
-  Client& client = m.connect();
+  (void)m.connect();
   auto file = m.open("/a");
   CHECK(ok(file->write(bytes("old old old"), 0)));
   m.server.restart();
@@ -72,14 +74,14 @@ TEST_CASE("file: a write that came while older data is written again is not over
   m.server.hold(OP_WRITE);
   const std::string fresh = "new";
   file->start_write(bytes(fresh), 4, [&](Result<std::size_t> count) { done += count ? 1 : 0; });
-  REQUIRE(comes(client, [&] { return m.server.held() == 1; }));
-  std::thread other([&] {
-    eventually([&] { return m.server.count(OP_COMMIT) == 1; }, 1s);
-    std::this_thread::sleep_for(20ms);
-    m.server.release();
+  REQUIRE(m.eventually([&] { return m.server.held() == 1; }));
+  m.server.on_server([&](Responder& responder) {
+    responder.on_call = [&](const SeenCall& call) {
+      if (call.has(OP_COMMIT)) m.after(20ms, [&] { m.server.release(); });
+    };
   });
   CHECK(ok(file->sync()));
-  other.join();
+  CHECK(done == 1);
   CHECK(ok(file->close()));
   CHECK(m.server.stable_content("/a") == "old new old");
 }
