@@ -2,9 +2,14 @@
 // interruption, deadlines, endings.
 #include <cerrno>
 #include <ctime>
+#include <future>
 #include <thread>
+#include <utility>
 
 #include "support/nfs_fixture.h"
+#include "support/nfs_responder.h"
+#include "support/sleep_watch.h"
+#include "support/virtual_mounted.h"
 
 namespace nfsrdma {
 namespace {
@@ -303,7 +308,6 @@ TEST_CASE("client: disconnect from a callback is refused and leaves the client a
 TEST_CASE("client: callbacks run on a thread that is inside a call, not on one of the library's") {
   Mounted m;
   m.server.add_file("/a", "0123456789");
-  m.server.set_lease(1);  // the library's own thread looks often
   Client& client = m.connect();
   auto file = m.open("/a");
   std::string data(5, '?');
@@ -315,7 +319,10 @@ TEST_CASE("client: callbacks run on a thread that is inside a call, not on one o
     refused = errno_of(client.ping());
     ++done;
   });
-  std::this_thread::sleep_for(400ms);
+  // The library's own thread has taken the answer when it has answered the Call that the server sends behind that.
+  CHECK(eventually([&] { return m.server.succeeded(OP_READ) == 1; }));
+  CHECK(m.server.null_callback() == NFS4_OK);
+  CHECK(done == 0);
   REQUIRE(wait_for(client, done, 1));
   CHECK(where == std::this_thread::get_id());
   CHECK(refused == EDEADLK);
@@ -332,8 +339,9 @@ TEST_CASE("client: wait() returns for a descriptor of the caller's, a callback, 
   CHECK_FALSE(client.wait(50ms, also));
   CHECK(watch.elapsed() >= 49ms);
   CHECK_FALSE(client.wait(0ms, also));
+  const SleepWatch me;
   std::thread other([&] {
-    std::this_thread::sleep_for(30ms);
+    CHECK(eventually([&] { return me.is_asleep(); }));
     mine.set();
   });
   CHECK(client.wait(5s, also));
@@ -380,8 +388,7 @@ TEST_CASE("client: destroying a file with reads under way takes the buffers back
   CHECK(watch.elapsed() < 3s);
   const int at_end = done;
   m.server.release();
-  client.wait(100ms);
-  CHECK(client.ping());
+  CHECK(client.ping());  // answered behind the READ
   CHECK(done == at_end);
   CHECK(data == std::string(8000, '?'));
 }
@@ -396,14 +403,13 @@ TEST_CASE("client: a file destroyed while the server keeps silent for long leave
   {
     const auto data = std::make_unique<std::string>(8000, '?');
     file->start_read(room(*data), 0, [&done](Result<std::size_t>) { ++done; });
-    client.wait(1ms);
+    REQUIRE(comes(client, [&] { return m.server.held() == 1; }));
     file.reset();
   }
   const int at_end = done;
   m.server.release();
-  for (int i = 0; i < 10; ++i) client.wait(20ms);
+  CHECK(client.ping());  // answered behind the READ
   CHECK(done == at_end);
-  CHECK(client.ping());
 }
 
 TEST_CASE("client: a call whose answer is lost is sent again well before timeo") {
@@ -645,17 +651,13 @@ TEST_CASE("client: an asynchronous call on a silent server hears ETIMEDOUT") {
 }
 
 TEST_CASE("client: a server that is gone and comes back is found again, and the observer hears of it") {
-  Mounted m;
+  VirtualMounted m;
   m.server.add_file("/a", "text");
   Client& client = m.connect();
   auto file = m.open("/a");
   m.server.go_away();
-  std::thread other([&] {
-    std::this_thread::sleep_for(100ms);
-    m.server.come_back();
-  });
+  m.after(100ms, [&] { m.server.come_back(); });
   CHECK(Mounted::read_all(*file) == "text");
-  other.join();
   CHECK(m.notices.has("connection"));
   CHECK(client.info().reconnects >= 1);
 }
@@ -674,8 +676,9 @@ TEST_CASE("api: for ever is a time like others, to wait, for a lock, and for ans
 
   const Interrupt mine;
   const std::vector<int> also{mine.fd()};
+  const SleepWatch me;
   std::thread setter([&] {
-    std::this_thread::sleep_for(20ms);
+    CHECK(eventually([&] { return me.is_asleep(); }));
     mine.set();
   });
   CHECK((*client)->wait(kForEver, also));
@@ -771,11 +774,18 @@ TEST_CASE("client: disconnect() after a restart of the server is no failure") {
 }
 
 TEST_CASE("client: an idle client with a short lease does not burn the processor") {
+  std::promise<void> renews;
   Mounted m;
-  m.server.set_lease(2);
+  m.server.set_lease(1);
   (void)m.connect();
+  // It is idle until it renews its lease, a third of a second later. The wait for that takes no time of the processor.
+  m.server.on_server([&](Responder& responder) {
+    responder.on_call = [&renews, first = true](const SeenCall&) mutable {
+      if (std::exchange(first, false)) renews.set_value();
+    };
+  });
   const auto before = cpu_time();
-  std::this_thread::sleep_for(300ms);
+  CHECK(renews.get_future().wait_for(30s) == std::future_status::ready);
   CHECK(cpu_time() - before < 20ms);
 }
 
