@@ -6,6 +6,7 @@
 
 #include "support/at_limit.h"
 #include "support/nfs_fixture.h"
+#include "support/sleep_watch.h"
 
 namespace nfsrdma {
 namespace {
@@ -152,7 +153,8 @@ TEST_SUITE("threads") {
     std::atomic<bool> stop{false};
     std::thread trouble([&] {
       for (int i = 0; i < 3; ++i) {
-        std::this_thread::sleep_for(60ms);
+        const unsigned before = m.server.count(OP_WRITE);
+        CHECK(eventually([&] { return m.server.count(OP_WRITE) >= before + 20; }));
         m.server.restart(i == 1 ? 100ms : 0ms);
       }
       stop = true;
@@ -184,13 +186,18 @@ TEST_SUITE("threads") {
     const Interrupt interrupt;
     Client& client = m.connect("", interrupt.fd());
     auto file = m.open("/a");
-    std::atomic<int> done{0}, started{0};
+    std::atomic<int> done{0}, started{0}, ended{0}, knocks{0};
+    // Each time some calls end, before the next knock and before the end of this one.
     std::thread knocking([&] {
-      for (int i = 0; i < 20; ++i) {
+      const auto some_end = [&] {
+        const int before = ended;
+        return eventually([&] { return ended >= before + kThreads; });
+      };
+      for (; knocks < 20; ++knocks) {
         interrupt.set();
-        std::this_thread::sleep_for(1ms);
+        CHECK(some_end());
         interrupt.clear();
-        std::this_thread::sleep_for(2ms);
+        CHECK(some_end());
       }
     });
     on_threads([&](unsigned number) {
@@ -203,9 +210,10 @@ TEST_SUITE("threads") {
           ++mine;
         });
         (void)client.stat("/a");
+        ++ended;
       }
       const Stopwatch watch;
-      while (mine < 20 && watch.elapsed() < 30s) client.wait(2ms);
+      for (; (mine < 20 || knocks < 20) && watch.elapsed() < 30s; ++ended) client.wait(2ms);
     });
     knocking.join();
     interrupt.clear();
@@ -270,8 +278,9 @@ TEST_SUITE("threads") {
     const std::vector<int> also{mine.fd()};
     CHECK_FALSE(client.wait(20ms, also));
     CHECK_FALSE(client.wait(20ms));
+    const SleepWatch me;
     std::thread other([&] {
-      std::this_thread::sleep_for(20ms);
+      CHECK(eventually([&] { return me.is_asleep(); }));
       mine.set();
     });
     CHECK(client.wait(10s, also));
@@ -293,12 +302,13 @@ TEST_SUITE("threads") {
     Client& client = *m.client;
     const Interrupt mine;
     const std::vector<int> also{mine.fd()};
+    const SleepWatch me;
     {
       const FewDescriptors none(kSanitized ? 64 : 0);
       CHECK_FALSE(client.wait(20ms, also));
       const Stopwatch watch;
       std::thread other([&] {
-        std::this_thread::sleep_for(20ms);
+        CHECK(eventually([&] { return me.is_asleep(); }));
         mine.set();
       });
       CHECK(client.wait(10s, also));
@@ -362,7 +372,8 @@ TEST_SUITE("threads") {
     }
     CHECK(done == 50);
     // What a program does not come back for the client's own thread does: the lease is renewed.
-    std::this_thread::sleep_for(1500ms);
+    const unsigned before = m.server.count(OP_SEQUENCE);
+    CHECK(eventually([&] { return m.server.count(OP_SEQUENCE) >= before + 3; }));
     CHECK(m.server.count(OP_CREATE_SESSION) == 1);
     CHECK(ok(client.ping()));
   }
@@ -398,15 +409,14 @@ TEST_SUITE("threads") {
     Mounted m;
     m.server.add_file("/a", pattern(10'000));
     Client& client = m.connect("timeo=1s");
-    std::atomic<int> ended{0};
+    std::atomic<int> ended{0}, pings{0};
     on_threads([&](unsigned number) {
       if (number < 2) {
-        std::this_thread::sleep_for(10ms);
+        CHECK(eventually([&] { return pings >= 20; }));
         (void)client.disconnect();
       } else {
         const Stopwatch watch;
-        while (client.ping() && watch.elapsed() < 3s) {
-        }
+        while (client.ping() && watch.elapsed() < 30s) ++pings;
         auto late = client.open("/a", OpenMode::read);
         CHECK_FALSE(late);
       }
