@@ -30,17 +30,18 @@ async::TimePoint soon() {
   return async::Clock::now() + 30s;
 }
 
-/// Lets this thread take a signal again and again, for as long as one lives.
+/// Lets this thread take a signal again and again, for as long as one lives: the next one when it has taken the last.
 class SignalStorm {
  public:
   SignalStorm() {
     struct sigaction taken{};
-    taken.sa_handler = [](int) {};
+    taken.sa_handler = [](int) { ++count_; };
     REQUIRE(::sigaction(SIGUSR2, &taken, &before_) == 0);
     thread_ = std::thread([this, whom = ::pthread_self()] {
       while (!ends_) {
+        const unsigned before = count_;
         ::pthread_kill(whom, SIGUSR2);
-        std::this_thread::sleep_for(20us);
+        while (count_ == before && !ends_) std::this_thread::yield();
       }
     });
   }
@@ -54,6 +55,7 @@ class SignalStorm {
   SignalStorm& operator=(const SignalStorm&) = delete;
 
  private:
+  static inline std::atomic<unsigned> count_{0};  // of signals taken
   struct sigaction before_{};
   std::atomic<bool> ends_ = false;
   std::thread thread_;
