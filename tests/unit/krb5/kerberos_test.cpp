@@ -203,18 +203,19 @@ bool has_kdc_and_is_root() {
   return false;
 }
 
-/// As kinit leaves them, of a realm that nobody here knows.
-void make_foreign_tickets(const std::string& path, std::chrono::seconds life) {
+/// Makes the cache of a user who ran kinit `age` ago, for a ticket that lasts for `life`. No KDC takes this ticket.
+void make_tickets(const std::string& path, const std::string& user, const std::string& realm,
+                  std::chrono::seconds life, std::chrono::seconds age = 0s) {
   krb5_context context = nullptr;
   REQUIRE(::krb5_init_context(&context) == 0);
   krb5_ccache cache = nullptr;
   krb5_creds ticket{};
   std::array<krb5_octet, 32> key{};
   std::string sealed(100, 'x');
-  REQUIRE(::krb5_parse_name(context, "carol@OTHER.LAB", &ticket.client) == 0);
-  REQUIRE(::krb5_parse_name(context, "krbtgt/OTHER.LAB@OTHER.LAB", &ticket.server) == 0);
+  REQUIRE(::krb5_parse_name(context, (user + "@" + realm).c_str(), &ticket.client) == 0);
+  REQUIRE(::krb5_parse_name(context, ("krbtgt/" + realm + "@" + realm).c_str(), &ticket.server) == 0);
   ticket.keyblock = {0, ENCTYPE_AES256_CTS_HMAC_SHA1_96, key.size(), key.data()};
-  ticket.times.starttime = ticket.times.authtime = static_cast<krb5_timestamp>(::time(nullptr));
+  ticket.times.starttime = ticket.times.authtime = static_cast<krb5_timestamp>(::time(nullptr) - age.count());
   ticket.times.endtime = ticket.times.starttime + static_cast<krb5_timestamp>(life.count());
   ticket.ticket = {0, static_cast<unsigned>(sealed.size()), sealed.data()};
   REQUIRE(::krb5_cc_resolve(context, ("FILE:" + path).c_str(), &cache) == 0);
@@ -483,8 +484,7 @@ TEST_CASE("krb5: what stands between a user and a context is said with the next 
     says(m.establish(), "run kinit", ErrorKind::local);
   }
   SUBCASE("an expired one") {
-    REQUIRE(m.realm.get_ticket("alice", "alice", "1s"));
-    ::usleep(2'100'000);
+    make_tickets(m.realm.path("cache"), "alice", "TEST.LAB", 1h, 2h);
     says(m.establish(), "has expired", ErrorKind::local);
   }
   SUBCASE("a service that the KDC does not know") {
@@ -588,7 +588,7 @@ TEST_CASE("krb5: of a user's caches the one of this machine's realm counts, then
   std::filesystem::rename(m.realm.path("cache"), cache("bob"));
   REQUIRE(m.realm.get_ticket("alice", "alice", "40m"));
   std::filesystem::rename(m.realm.path("cache"), cache("alice"));
-  make_foreign_tickets(cache("foreign"), 10h);
+  make_tickets(cache("foreign"), "carol", "OTHER.LAB", 10h);
   for (const char* const one : {"alice", "bob", "foreign"})
     REQUIRE(::chown(cache(one).c_str(), user->uid, user->gid) == 0);
   auto made = m.establish(how, user);
