@@ -79,7 +79,7 @@ void CacheDropper::do_one(const Range& range) {
 }
 
 namespace {
-/// Returns the address of a byte that nobody can read.
+/// Returns the address of memory that cannot be read.
 void* unreadable() {
   static void* const page = ::mmap(nullptr, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return page == MAP_FAILED ? nullptr : page;

@@ -123,8 +123,9 @@ async::Task<void> KernelCache::tell_size(std::shared_ptr<OpenHandle> file, std::
   if (reader == inode.open.end()) co_return;
   const ServerFileRef from = (*reader)->file();
   if (inode.pages.any() && drop_pages_) co_await drop_pages_from(inode, 0);
-  // Another client may have cut the file since the size was learned. After an Error the size counts: a program that reads
-  // there gets that Error, while copy_file_range(2) would copy too little without one if the kernel knew less.
+  // The READ shows whether another client has cut the file since the size was learned. After an Error the size counts:
+  // a program that reads there gets that Error, while copy_file_range(2) would copy too little without one if the
+  // kernel knew less.
   const async::Memory memory = loop().memory().take(1);
   ++counters_.server_reads;
   const auto got = co_await from->read({memory.data.get(), 1}, size - 1);
