@@ -584,7 +584,7 @@ Task<void> getlk_task(Mount& mount, RequestRef request, fuse_ino_t ino,
 }
 void op_getlk(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, struct flock* lock) {
   on_file(raw, info, [&](const Begun& b, Handle file) {
-    auto test = b.mount.files().test_lock(std::move(file), lock_request(info->lock_owner, *lock));
+    auto test = fs::FileSystem::test_lock(std::move(file), lock_request(info->lock_owner, *lock));
     return getlk_task(b.mount, b.request, ino, std::move(test));
   });
 }

@@ -66,7 +66,7 @@ PlainReads::~PlainReads() = default;
 
 bool PlainReads::start(const std::shared_ptr<Request>& request, const std::shared_ptr<fs::OpenHandle>& file,
                        std::uint64_t offset, std::size_t size) {
-  if (!files_.begin_plain_read(*file, offset, size)) return false;
+  if (!fs::FileSystem::begin_plain_read(*file, offset, size)) return false;
   One& one = reads_.take(*this);
   if (one.start(request, file, offset, size)) return true;
   files_.end_plain_read(*file, std::nullopt);
