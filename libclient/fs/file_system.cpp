@@ -16,7 +16,7 @@ FileSystem::FileSystem(std::shared_ptr<Engine> engine, const CacheOptions& optio
     : SharedParts(std::move(engine), options, root, background_),
       AttributeRequests(shared),
       Listing(shared, entries, *this),
-      NameRequests(shared, entries, *this, *this, deferred_closes, removal),
+      NameRequests(shared, name_checks, entries, *this, *this, deferred_closes, removal),
       Opening(shared, kernel, name_checks, entries, *this, early_reads, removal),
       Reading(shared, kernel),
       Writing(shared, kernel),

@@ -58,11 +58,21 @@ async::Task<void> NameChecks::drop_name(std::shared_ptr<Inode> inode, OtherNames
   inodes_.forget_other(*inode, name.found);
 }
 
+void NameChecks::looked_up(std::uint64_t directory, const std::string& name, std::uint64_t found) {
+  if (second_tries_.empty()) return;
+  second_tries_.end([&](std::uint64_t id) {
+    if (id == found) return false;
+    const auto inode = inodes_.find(id);
+    const bool is_its_place = inode && inode->parent == directory && inode->label == name;
+    return !inode || is_its_place || inode->others.find(directory, name) != nullptr;
+  });
+}
+
 Error NameChecks::refused_by_name(Inode& inode, std::uint32_t thread) {
   for (const OtherNames::Name& one : inode.others.all())
     if (one.is_wrong) lookups_ahead_.drop(one.directory);
   inode.names.doubt();
-  inode.others.refused(thread, inode.found);
+  second_tries_.refused(thread, inode.id, inode.found, loop().now());
   return refusal(ESTALE, "open", inode.label, "a name of this file now leads to another file");
 }
 

@@ -23,6 +23,7 @@
 
 #include "async/event.h"
 #include "fs/part.h"
+#include "fs/second_tries.h"
 
 namespace nfsrdma::fs {
 
@@ -49,6 +50,12 @@ class NameChecks final : Part {
   void leads_elsewhere(const std::shared_ptr<Inode>& inode, std::uint64_t found);
   /// Called when the server has said that the file has no other name than the one where it was found just now.
   void has_one_name(const std::shared_ptr<Inode>& inode);
+  /// Called when a LOOKUP of the name is answered with the inode `found`, or with 0 because there is no such name.
+  void looked_up(std::uint64_t directory, const std::string& name, std::uint64_t found);
+  /// Returns Inode::found as of the refusal if this open is the thread's second try (second_tries.h).
+  [[nodiscard]] std::optional<std::uint64_t> take_second_try(std::uint32_t thread, const Inode& inode) {
+    return second_tries_.take(thread, inode.id, loop().now());
+  }
   /// Returns the error for an open by a name that leads elsewhere, or that may be such a name. The kernel then looks up
   /// each name of the path again.
   [[nodiscard]] Error refused_by_name(Inode& inode, std::uint32_t thread);
@@ -59,6 +66,7 @@ class NameChecks final : Part {
   async::Task<void> drop_name(std::shared_ptr<Inode> inode, OtherNames::Name name);
 
   DropName drop_name_;
+  SecondTries second_tries_;
 };
 
 }  // namespace nfsrdma::fs

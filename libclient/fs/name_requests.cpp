@@ -37,7 +37,10 @@ async::Task<Result<Entry>> NameRequests::lookup(Caller caller, std::uint64_t dir
   auto parent = find(directory);
   if (!parent) co_return parent.error();
   if (may_search(**parent, caller)) {
-    if (missing_names_.has(**parent, name, loop().now())) co_return entries_.absent();
+    if (missing_names_.has(**parent, name, loop().now())) {
+      name_checks_.looked_up(directory, name, 0);
+      co_return entries_.absent();
+    }
     if (auto known = listing_.find_ahead(caller, **parent, name)) co_return std::move(*known);
     auto known = co_await find_known(caller, *parent, name);
     if (!known) co_return known.error();
@@ -49,6 +52,8 @@ async::Task<Result<Entry>> NameRequests::lookup(Caller caller, std::uint64_t dir
   handle_stale(**parent, found);
   if (!found) co_return found.error();
   may_search_from_now(**parent, caller, as_of, asked);
+  const auto known = *found ? inodes_.find((*found)->handle) : nullptr;
+  name_checks_.looked_up(directory, name, known ? known->id : 0);
   if (!*found) {
     if (options_.several_users && options_.names && options_.negative_names)
       missing_names_.add(**parent, name, as_of, asked + entries_.missing_for());

@@ -22,6 +22,7 @@
 #include "fs/deferred_closes.h"
 #include "fs/entries.h"
 #include "fs/listing.h"
+#include "fs/name_checks.h"
 #include "fs/part.h"
 #include "fs/removal.h"
 
@@ -29,10 +30,11 @@ namespace nfsrdma::fs {
 
 class NameRequests : Part {
  public:
-  NameRequests(Shared& all, Entries& entries, Listing& listing, AttributeRequests& attributes,
-               DeferredCloses& deferred_closes, Removal& removal)
+  NameRequests(Shared& all, NameChecks& name_checks, Entries& entries, Listing& listing,
+               AttributeRequests& attributes, DeferredCloses& deferred_closes, Removal& removal)
       : Part(all),
         missing_names_(all.missing_names),
+        name_checks_(name_checks),
         entries_(entries),
         listing_(listing),
         attributes_(attributes),
@@ -70,6 +72,7 @@ class NameRequests : Part {
                            async::TimePoint asked);
 
   MissingNames& missing_names_;
+  NameChecks& name_checks_;
   Entries& entries_;
   Listing& listing_;
   AttributeRequests& attributes_;

@@ -63,7 +63,7 @@ async::Task<Result<OpenedFile>> Opening::open(Caller caller, std::uint64_t id, i
   } else {
     removal_.retries().arrived(thread);
   }
-  const auto refused_at = (*inode)->others.take_second_try(thread);
+  const auto refused_at = name_checks_.take_second_try(thread, **inode);
   if (options_.checks_names() && !refused_at && (*inode)->others.any_wrong(loop().now()))
     co_return name_checks_.refused_by_name(**inode, thread);
   const Freshness::Asked asked = freshness_.opening(**inode);

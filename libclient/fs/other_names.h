@@ -14,8 +14,8 @@
 //                                     has one link and the file was found by another name. The kernel is then notified
 //                                     to drop its entry, and the name stays in the list until that is done.
 //   May a thread open the file        Not while a name is wrong. Its open fails with ESTALE, upon which Linux walks the
-//   meanwhile?                        path again and looks up each name of it. The thread's next open of this file
-//                                     passes without a check of the names in the list, once (take_second_try()).
+//   meanwhile?                        path again and looks up each name of it. If that leads to this file, the thread
+//                                     opens it without a check of the names in the list (second_tries.h).
 //
 // Inodes changes the list, because it also keeps the index of places. A plain container, confined to the loop's thread.
 #pragma once
@@ -34,8 +34,6 @@ namespace nfsrdma::fs {
 class OtherNames {
  public:
   static constexpr std::size_t kMost = 4;
-  /// Most of these threads find another file when they walk the path again.
-  static constexpr std::size_t kMostRefused = 64;
 
   struct Name {
     std::uint64_t directory = 0;
@@ -74,28 +72,11 @@ class OtherNames {
         ++at;
       }
     }
-    if (std::ranges::none_of(names_, &Name::is_wrong)) refused_.clear();
     return out;
   }
 
-  /// Called when the thread's open was refused because a name leads elsewhere. `found` is Inode::found at that time.
-  void refused(std::uint32_t thread, std::uint64_t found) {
-    if (refused_.size() >= kMostRefused) refused_.erase(refused_.begin());
-    refused_.emplace_back(thread, found);
-  }
-  /// Returns what refused() was given, once, if the thread repeats an open that was refused.
-  [[nodiscard]] std::optional<std::uint64_t> take_second_try(std::uint32_t thread) {
-    const auto at = std::ranges::find(refused_, thread, &Refused::first);
-    if (at == refused_.end()) return std::nullopt;
-    const std::uint64_t found = at->second;
-    std::erase_if(refused_, [thread](const Refused& one) { return one.first == thread; });
-    return found;
-  }
-
  private:
-  using Refused = std::pair<std::uint32_t, std::uint64_t>;
   std::vector<Name> names_;
-  std::vector<Refused> refused_;
 };
 
 }  // namespace nfsrdma::fs

@@ -238,20 +238,4 @@ TEST_CASE("F10 other names: each is there until it is taken, and wrong once") {
   CHECK_FALSE(all.any_wrong(now));
 }
 
-TEST_CASE("F19 other names: a thread that was refused has a second try, once, as long as a name is wrong") {
-  OtherNames all;
-  const async::TimePoint now{};
-  all.add({7, "a", now + 2s, 1});
-  all.mark_wrong(1);
-  all.refused(4, 9);
-  CHECK_FALSE(all.take_second_try(5));
-  CHECK(all.take_second_try(4) == 9);
-  CHECK_FALSE(all.take_second_try(4));
-  for (unsigned thread = 0; thread <= OtherNames::kMostRefused; ++thread) all.refused(thread, 9);
-  CHECK_FALSE(all.take_second_try(0));
-  CHECK(all.take_second_try(1) == 9);
-  CHECK(all.take([](const auto&) { return true; }).size() == 1);
-  CHECK_FALSE(all.take_second_try(2));
-}
-
 }  // namespace nfsrdma::fs
