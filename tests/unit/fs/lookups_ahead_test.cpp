@@ -176,8 +176,8 @@ TEST_CASE("F10 lookups ahead: a name that was listed with its attributes is not 
 
 namespace {
 
-struct Listed : Plain {
-  explicit Listed(CacheOptions options = {}) : Plain(options) { engine->tells = true; }
+struct ListedScene : Plain {
+  explicit ListedScene(CacheOptions options = {}) : Plain(options) { engine->tells = true; }
   static std::string name(std::size_t i) { return "name-" + std::to_string(100 + i); }
   /// As if somebody else had made them.
   void make(std::size_t count) {
@@ -204,14 +204,14 @@ struct Listed : Plain {
 }  // namespace
 
 TEST_CASE("F8 names that are looked up one after the other are had by pages") {
-  Listed n;
+  ListedScene n;
   n.make(40);
   CHECK(n.asked(40) <= kMany + 1);
   CHECK(n.calls.find("list") != std::string::npos);
 }
 
 TEST_CASE("F8 names that were listed need not be looked up") {
-  Listed n;
+  ListedScene n;
   n.make(40);
   const auto directory = n.get(n.files->open_directory(nullptr, Inodes::kRoot, O_DIRECTORY));
   CHECK(n.get(n.files->list(directory, 0)).size() == 40);
@@ -219,14 +219,14 @@ TEST_CASE("F8 names that were listed need not be looked up") {
 }
 
 TEST_CASE("F10 a name that was listed with its attributes is looked up when the kernel asks again") {
-  Listed n;
+  ListedScene n;
   n.make(3);
   const auto directory = n.get(n.files->open_directory(nullptr, Inodes::kRoot, O_DIRECTORY));
   const auto names = n.get(n.files->list(directory, 0));
   REQUIRE(names.size() == 3);
-  REQUIRE(names[1].name == Listed::name(1));
+  REQUIRE(names[1].name == ListedScene::name(1));
   CHECK(n.files->entry_of(*directory, names[1]).inode != 0);
-  n.engine->nodes.at(1).names.erase(Listed::name(1));  // by somebody else
+  n.engine->nodes.at(1).names.erase(ListedScene::name(1));  // by somebody else
   CHECK(n.find(1).inode == 0);
   n.take_calls();
   CHECK(n.find(2).inode != 0);
@@ -234,7 +234,7 @@ TEST_CASE("F10 a name that was listed with its attributes is looked up when the 
 }
 
 TEST_CASE("F10 where something is found to be stale the other names of its directory are looked up") {
-  Listed n;
+  ListedScene n;
   n.make(3);
   const auto directory = n.get(n.files->open_directory(nullptr, Inodes::kRoot, O_DIRECTORY));
   const std::uint64_t inode = n.find(0).inode;
@@ -266,11 +266,11 @@ TEST_CASE("F10 where something is found to be stale the other names of its direc
 }
 
 TEST_CASE("F8 names that this mount has removed, renamed or made since are looked up") {
-  Listed n;
+  ListedScene n;
   n.make(40);
   const auto directory = n.get(n.files->open_directory(nullptr, Inodes::kRoot, O_DIRECTORY));
   SUBCASE("removed") {
-    CHECK(n.error(n.files->remove_file(nullptr, Inodes::kRoot, Listed::name(7))) == 0);
+    CHECK(n.error(n.files->remove_file(nullptr, Inodes::kRoot, ListedScene::name(7))) == 0);
     CHECK(n.find(7).inode == 0);
     // Nor does the kernel's goodbye to it cast doubt on the others.
     CHECK(n.find(8).inode != 0);
@@ -279,8 +279,8 @@ TEST_CASE("F8 names that this mount has removed, renamed or made since are looke
     CHECK(n.calls.empty());
   }
   SUBCASE("renamed") {
-    CHECK(n.error(n.files->rename(nullptr, Inodes::kRoot, Listed::name(7), Inodes::kRoot, Listed::name(8))) ==
-          0);
+    CHECK(n.error(n.files->rename(nullptr, Inodes::kRoot, ListedScene::name(7), Inodes::kRoot,
+                                  ListedScene::name(8))) == 0);
     CHECK(n.find(7).inode == 0);
     n.take_calls();
     CHECK(n.find(8).inode != 0);
@@ -291,7 +291,7 @@ TEST_CASE("F8 names that this mount has removed, renamed or made since are looke
 TEST_CASE("F8 who wants no names cached has them looked up") {
   CacheOptions options;
   options.names = false;
-  Listed n(options);
+  ListedScene n(options);
   n.make(40);
   CHECK(n.asked(40) == 40);
 }
