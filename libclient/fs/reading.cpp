@@ -18,6 +18,12 @@ bool goes_past_pages(const OpenHandle& file) {
   return file.direct || file.uncached;
 }
 
+/// Returns the time since when bytes that were read ahead must have been requested to be used without being confirmed.
+async::TimePoint oldest_used(const CacheOptions& options, const async::Loop& loop) {
+  const auto age = std::max(options.file_max, Seconds(1));
+  return loop.now() - std::chrono::duration_cast<async::Clock::duration>(age);
+}
+
 /// Guards a read by the kernel up to `end`, which puts pages into its cache.
 struct Paging {
   Paging(KernelPages& all, std::uint64_t end) : pages(all) { pages.begin_read(end); }
@@ -35,9 +41,7 @@ async::Task<Result<ReadData>> Reading::read(std::shared_ptr<OpenHandle> file, st
   if (!goes_past_pages(*file)) paging.emplace(inode.pages, offset + size);
   // Writes behind the range matter, too, because they show that the file does not end there.
   co_await writes_.settle_for_read(inode, offset, offset + size);
-  const auto age = std::max(options_.file_max, Seconds(1));
-  auto got = co_await file->read(offset, size,
-                                 loop().now() - std::chrono::duration_cast<async::Clock::duration>(age));
+  auto got = co_await file->read(offset, size, oldest_used(options_, loop()));
   ++counters_.reads;
   if (!got) co_return got;
   counters_.bytes_read += got->size;
@@ -113,9 +117,7 @@ async::Task<Result<std::size_t>> Reading::read_direct(std::shared_ptr<OpenHandle
   ++counters_.reads;
   Result<std::size_t> got = std::size_t{0};
   if (how.ahead && !file->direct) {
-    const auto age = std::max(options_.file_max, Seconds(1));
-    auto found = co_await file->read(offset, data.size(),
-                                     loop().now() - std::chrono::duration_cast<async::Clock::duration>(age));
+    auto found = co_await file->read(offset, data.size(), oldest_used(options_, loop()));
     if (!found) co_return found.error();
     got = copied(*found, data);
   } else if (data.size() <= options_.rsize) {
