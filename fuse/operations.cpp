@@ -461,13 +461,13 @@ void op_write(fuse_req_t raw, fuse_ino_t, const char* bytes, std::size_t size, o
 
 /// Returns a function that says whether the request still waits, because errors of late writes are reported
 /// only to a caller that receives them.
-fs::Heard heard_by(const RequestRef& request) {
+fs::StillWaits still_waits(const RequestRef& request) {
   return [request] { return !request->answered(); };
 }
 /// `elsewhere` holds the other open files of this inode through which the owner has locked.
 Task<void> flush_task(Mount& mount, RequestRef request, Handle file, std::uint64_t owner,
                       std::vector<Handle> elsewhere) {
-  auto done = co_await mount.files().flush(std::move(file), owner, heard_by(request));
+  auto done = co_await mount.files().flush(std::move(file), owner, still_waits(request));
   for (Handle& other : elsewhere) {
     auto released = co_await mount.files().release_locks(std::move(other), owner);
     if (done && !released) done = released;
@@ -487,7 +487,7 @@ void op_flush(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info) {
 }
 void op_fsync(fuse_req_t raw, fuse_ino_t, int, fuse_file_info* info) {
   on_file(raw, info, [&](const Begun& b, Handle file) {
-    return status_task(b.request, b.mount.files().sync(std::move(file), heard_by(b.request)));
+    return status_task(b.request, b.mount.files().sync(std::move(file), still_waits(b.request)));
   });
 }
 Task<void> release_task(Mount& mount, RequestRef request, Handle file, std::vector<std::uint64_t> owners) {

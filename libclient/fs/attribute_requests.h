@@ -17,7 +17,7 @@ namespace nfsrdma::fs {
 
 class AttributeRequests : Part {
  public:
-  explicit AttributeRequests(Shared& all) : Part(all) {}
+  explicit AttributeRequests(MountState& state) : Part(state) {}
 
   /// Handles the kernel's GETATTR, which a read(2) sends before it looks at the cached pages and the cached
   /// size. The kernel ignores the answer if a notification for the file arrives meanwhile. So the answer is

@@ -14,9 +14,10 @@ namespace {
 constexpr auto kCarefulFor = std::chrono::seconds(60);
 }  // namespace
 
-Closing::Closing(Shared& all, DeferredCloses& deferred_closes, EarlyReads& early_reads, Removal& removal)
-    : Part(all),
-      missing_names_(all.missing_names),
+Closing::Closing(MountState& state, DeferredCloses& deferred_closes, EarlyReads& early_reads,
+                 Removal& removal)
+    : Part(state),
+      missing_names_(state.missing_names),
       deferred_closes_(deferred_closes),
       early_reads_(early_reads),
       removal_(removal),
@@ -38,7 +39,8 @@ void Closing::forget(std::uint64_t id, std::uint64_t lookups) {
   engine_->promises().forget(forgotten->handle);
 }
 
-async::Task<Status> Closing::flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner, Heard heard) {
+async::Task<Status> Closing::flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner,
+                                   StillWaits still_waits) {
   const bool writes = file->file()->access() != Access::read;
   Status done;
   if (writes && may_close_early(*file)) {
@@ -53,7 +55,7 @@ async::Task<Status> Closing::flush(std::shared_ptr<OpenHandle> file, std::uint64
     auto released = co_await file->file()->release_locks(lock_owner);
     if (!released && done) done = released;
   }
-  if (!writes || (heard && !heard())) co_return done;
+  if (!writes || (still_waits && !still_waits())) co_return done;
   co_return WriteBehind::told_at_close(*file, lock_owner, std::move(done));
 }
 

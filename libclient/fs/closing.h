@@ -25,12 +25,13 @@ namespace nfsrdma::fs {
 
 class Closing : Part, engine::WriteBackOwner {
  public:
-  Closing(Shared& all, DeferredCloses& deferred_closes, EarlyReads& early_reads, Removal& removal);
+  Closing(MountState& state, DeferredCloses& deferred_closes, EarlyReads& early_reads, Removal& removal);
   ~Closing() override;
 
   /// Handles close(2). Afterwards the data is on the server's disk, or on its way there if the file has a
   /// write delegation. The locks of `lock_owner` are released, as POSIX demands.
-  async::Task<Status> flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner, Heard heard = {});
+  async::Task<Status> flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner,
+                            StillWaits still_waits = {});
   async::Task<Status> close(std::shared_ptr<OpenHandle> file);
   /// Ends when no close() is under way and no file is kept open for its delegation.
   async::Task<void> closed();

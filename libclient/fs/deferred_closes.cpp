@@ -62,7 +62,7 @@ async::Task<Status> DeferredCloses::make_safe(std::shared_ptr<Inode> inode) {
 std::shared_ptr<Inode> DeferredCloses::known_at(const Inode& directory, const std::string& name) const {
   for (const auto& [number, one] : deferred_) {
     auto inode = one.lock();
-    if (inode && inode->parent == directory.id && inode->label == name) return inode;
+    if (inode && inode->is_at(directory.id, name)) return inode;
   }
   return inodes_.at(directory.id, name);
 }

@@ -34,7 +34,7 @@ std::shared_ptr<EarlyReads::Early> EarlyReads::begin(const Caller& caller, const
   if (inode.attributes.is_cached() || !inode.open.empty() || !inode.writes.empty()) return nullptr;
   if (engine_->promises().delegated(inode.handle)) return nullptr;
   if (early_worth_ <= 0 && ++early_tries_ % kNowAndThen != 0) return nullptr;
-  const auto out = std::make_shared<Early>(loop(), (size + kPage - 1) / kPage * kPage);
+  const auto out = std::make_shared<Early>(loop_, (size + kPage - 1) / kPage * kPage);
   out->changed = inode.attributes.changed();
   background_.spawn(read(engine_, caller, inode.handle, out));
   return out;
@@ -51,7 +51,7 @@ async::Task<void> EarlyReads::read(std::shared_ptr<Engine> engine, Caller caller
 
 async::Task<void> EarlyReads::take(std::shared_ptr<Early> early, std::shared_ptr<OpenHandle> file,
                                    Attributes told) {
-  const auto last = loop().now() + kEarlyWait;
+  const auto last = loop_.now() + kEarlyWait;
   while (!early->done) {
     const bool in_time = co_await early->ended.wait_until(last);
     if (!in_time) co_return;

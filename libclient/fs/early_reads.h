@@ -14,7 +14,7 @@ namespace nfsrdma::fs {
 
 class EarlyReads final : Part {
  public:
-  explicit EarlyReads(Shared& all) : Part(all) {}
+  explicit EarlyReads(MountState& state) : Part(state) {}
 
   struct Early;
   /// Begins an early read. Returns null if one does not pay: for a large file, for a file whose pages the

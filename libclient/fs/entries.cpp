@@ -7,10 +7,11 @@
 namespace nfsrdma::fs {
 
 namespace {
-/// On a mount for several users the kernel looks a name up for a program that walks through it, reads its
-/// attributes, or wants to create it, and does not say which. A program that creates a name (mkdir(2),
-/// O_EXCL) has to learn whether it exists now. So only names of directories that the caller has walked
-/// through are valid for as long as attributes are, and other names for this time.
+/// The kernel does not say why it looks a name up: because a program walks through it, reads its attributes, or
+/// wants to create it (mkdir(2), O_EXCL). A program that creates a name has to learn whether it exists now. So on
+/// a mount for several users, where the kernel asks each time (its entries have a validity of 0), the mount answers
+/// from memory for as long as attributes are valid only if the name is that of a directory which the caller has
+/// walked through, and for any other name for this time.
 constexpr Seconds kLeafBelieved{0.2};
 /// A bound on the time from an answer to LOOKUP until a program that has used it opens the file. The kernel counts a
 /// name's validity from some time in between.
@@ -32,7 +33,7 @@ Entry Entries::entry(const FileHandle& handle, const Inode& directory, const std
   const Seconds believed = may_believe ? freshness_.valid(out.attributes) : Seconds(0);
   const bool is_leaf = told.type != FileType::directory;
   const Seconds known = options_.several_users && is_leaf ? std::min(believed, kLeafBelieved) : believed;
-  const auto until = loop().now() + std::chrono::duration_cast<async::Clock::duration>(known);
+  const auto until = loop_.now() + std::chrono::duration_cast<async::Clock::duration>(known);
   if (known > Seconds(0)) inode->believed_until = std::max(inode->believed_until, until + kDelivery);
   if (is_leaf && told.links == 1) name_checks_.has_one_name(inode);
   if (options_.several_users) {

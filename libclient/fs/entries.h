@@ -20,7 +20,7 @@ namespace nfsrdma::fs {
 
 class Entries final : Part {
  public:
-  Entries(Shared& all, NameChecks& name_checks) : Part(all), name_checks_(name_checks) {}
+  Entries(MountState& state, NameChecks& name_checks) : Part(state), name_checks_(name_checks) {}
 
   Entry entry(const FileHandle& handle, const Inode& directory, const std::string& name,
               const Attributes& told, std::uint64_t as_of, std::uint64_t when);

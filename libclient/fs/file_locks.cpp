@@ -24,7 +24,7 @@ async::Task<void> then_wake(std::shared_ptr<OpenHandle> /*file*/, async::Task<vo
 async::Task<bool> FileLocks::settle_or_cancel(std::shared_ptr<OpenHandle> file,
                                               std::shared_ptr<locking::LockWait> wait) {
   const auto done = std::make_shared<bool>(false);
-  loop().spawn(then_wake(file, kernel_.send_out(file->inode()), wait, done));
+  loop_.spawn(then_wake(file, kernel_.send_out(file->inode()), wait, done));
   while (!*done && !wait->cancelled()) co_await wait->until(async::TimePoint::max());
   co_return !wait->cancelled();
 }

@@ -20,7 +20,7 @@ namespace nfsrdma::fs {
 
 class FileLocks : Part {
  public:
-  FileLocks(Shared& all, KernelCache& kernel) : Part(all), kernel_(kernel) {}
+  FileLocks(MountState& state, KernelCache& kernel) : Part(state), kernel_(kernel) {}
 
   static async::Task<Result<std::optional<LockHolder>>> test_lock(std::shared_ptr<OpenHandle> file,
                                                                   LockRequest request);

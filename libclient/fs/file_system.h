@@ -54,10 +54,10 @@
 namespace nfsrdma::fs {
 
 /// The parts that FileSystem's operations share.
-struct SharedParts {
-  SharedParts(std::shared_ptr<Engine> engine, const CacheOptions& options, const Object& root,
-              async::Tasks& background);
-  Shared shared;
+struct InnerParts {
+  InnerParts(std::shared_ptr<Engine> engine, const CacheOptions& options, const Object& root,
+             async::Tasks& background);
+  MountState state;
   KernelCache kernel;
   NameChecks name_checks;
   Entries entries;
@@ -66,7 +66,7 @@ struct SharedParts {
   Removal removal;
 };
 
-class FileSystem : SharedParts,
+class FileSystem : InnerParts,
                    public AttributeRequests,
                    public Listing,
                    public NameRequests,
@@ -86,22 +86,20 @@ class FileSystem : SharedParts,
   // ---- notifications to the kernel ----
   /// `sink` is called with an inode whose cached attributes are no longer valid although their time has not
   /// run out.
-  void on_doubt(std::function<void(std::uint64_t)> sink) { shared.freshness.on_doubt(std::move(sink)); }
+  void on_doubt(std::function<void(std::uint64_t)> sink) { state.freshness.on_doubt(std::move(sink)); }
   void on_stale_pages(KernelCache::DropPages sink) { kernel.on_stale_pages(std::move(sink)); }
   void on_lengthened(KernelCache::Lengthen sink) { kernel.on_lengthened(std::move(sink)); }
   void on_wrong_name(NameChecks::DropName sink) { name_checks.on_wrong_name(std::move(sink)); }
   /// `sink` is called with the number of bytes that should be requested ahead of one reader, when it has
   /// changed by half (read_window.h). The kernel need not read that far ahead itself: the rest is read ahead
   /// here.
-  void on_read_window(std::function<void(std::size_t)> sink) {
-    shared.read_window.on_change(std::move(sink));
-  }
+  void on_read_window(std::function<void(std::size_t)> sink) { state.read_window.on_change(std::move(sink)); }
 
-  [[nodiscard]] bool kernel_gathers() const { return shared.options.kernel_gathers; }
-  [[nodiscard]] const Counters& counters() const { return shared.counters; }
+  [[nodiscard]] bool kernel_gathers() const { return state.options.kernel_gathers; }
+  [[nodiscard]] const Counters& counters() const { return state.counters; }
   [[nodiscard]] Holdings holdings() const;
-  [[nodiscard]] std::size_t bytes_behind() const { return shared.writes.bytes_behind(); }
-  [[nodiscard]] async::Loop& loop() const { return shared.loop; }
+  [[nodiscard]] std::size_t bytes_behind() const { return state.writes.bytes_behind(); }
+  [[nodiscard]] async::Loop& loop() const { return state.loop; }
 
  private:
   async::Tasks background_;  // destroyed first, because its tasks use all parts

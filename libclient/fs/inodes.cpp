@@ -13,14 +13,9 @@ std::size_t hash_of(std::uint64_t directory, const std::string& name) {
   return std::hash<std::string>()(name) ^ static_cast<std::size_t>(directory * kOdd);
 }
 
-/// Whether this is the inode's own place.
-bool is_place_of(const Inode& inode, std::uint64_t directory, const std::string& name) {
-  return inode.parent == directory && inode.label == name;
-}
-
 /// Returns the predicate that is true of the other name that stands at this place. Arguments must outlive it.
 auto is_at(const std::uint64_t& directory, const std::string& name) {
-  return [&](const OtherNames::Name& one) { return one.directory == directory && one.name == name; };
+  return [&](const OtherNames::Name& one) { return one.is_at(directory, name); };
 }
 }  // namespace
 
@@ -119,7 +114,7 @@ void Inodes::drop_others(Inode& inode, Predicate is_meant) {
 
 void Inodes::place(Inode& inode, std::uint64_t directory, const std::string& name) {
   const std::uint64_t found = ++found_;
-  const bool is_there = is_place_of(inode, directory, name);
+  const bool is_there = inode.is_at(directory, name);
   if (!is_there) displace(inode);
   inode.found = found;
   if (is_there) return;
@@ -144,7 +139,7 @@ void Inodes::displace(Inode& inode) {
 
 void Inodes::left(std::uint64_t directory, const std::string& name) {
   while (const auto inode = believed_at(directory, name).inode) {
-    if (is_place_of(*inode, directory, name)) {
+    if (inode->is_at(directory, name)) {
       inode->believed_until = {};
       displace(*inode);
     }
@@ -166,7 +161,7 @@ std::shared_ptr<Inode> Inodes::at(std::uint64_t directory, const std::string& na
   const auto [begin, end] = by_place_.equal_range(hash_of(directory, name));
   for (auto one = begin; one != end; ++one) {
     auto inode = find(one->second);
-    const bool is_its_place = inode && is_place_of(*inode, directory, name);
+    const bool is_its_place = inode && inode->is_at(directory, name);
     if (is_its_place && (!out || out->found < inode->found)) out = std::move(inode);
   }
   return out;
@@ -185,7 +180,7 @@ Inodes::Believed Inodes::believed_at(std::uint64_t directory, const std::string&
   for (auto one = begin; one != end; ++one) {
     const auto inode = find(one->second);
     if (!inode) continue;
-    if (is_place_of(*inode, directory, name)) consider(inode, inode->found, inode->believed_until);
+    if (inode->is_at(directory, name)) consider(inode, inode->found, inode->believed_until);
     if (const auto* other = inode->others.find(directory, name)) consider(inode, other->found, other->until);
   }
   return out;

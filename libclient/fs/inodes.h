@@ -67,6 +67,10 @@ struct Inode {
   FileWrites writes{settled};
   KernelPages pages{settled};
 
+  /// Returns whether this is the place where the inode was found last.
+  [[nodiscard]] bool is_at(std::uint64_t directory, const std::string& name) const {
+    return parent == directory && label == name;
+  }
   /// Returns the end of the file: the greatest of the server's newest size, the ends of this mount's later
   /// writes, and the end of data that the server may have lost.
   [[nodiscard]] std::uint64_t end() const;

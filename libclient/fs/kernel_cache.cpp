@@ -21,7 +21,7 @@ bool WriteRequest::is_stable() const {
   return (flags & (O_SYNC | O_DSYNC)) != 0;
 }
 
-KernelCache::KernelCache(Shared& all) : Part(all) {
+KernelCache::KernelCache(MountState& state) : Part(state) {
   writes_.on_lost([this](Inode& inode) { forget_pages(inode); });
 }
 
@@ -41,11 +41,11 @@ struct Notifying {
 
 // ---- dropping pages ----
 
-/// Drops the kernel's pages from `offset` on. The kernel writes dirty ones back first.
-async::Task<void> KernelCache::drop_pages_from(Inode& inode, std::uint64_t offset) {
-  const auto dropping = inode.pages.dropping(offset);
+/// Drops the kernel's pages of the range (`length` 0: up to the end). The kernel writes dirty ones back first.
+async::Task<void> KernelCache::drop_pages(Inode& inode, std::uint64_t offset, std::uint64_t length) {
+  const auto dropping = inode.pages.dropping(offset, length);
   const Notifying notifying(freshness_, inode);
-  co_await drop_pages_(inode.id, offset, 0);
+  co_await drop_pages_(inode.id, offset, length);
 }
 
 /// Makes the kernel drop its cached attributes and pages of a file that lost data.
@@ -56,7 +56,7 @@ void KernelCache::forget_pages(Inode& inode) {
 }
 
 async::Task<void> KernelCache::drop_lost_pages(std::shared_ptr<Inode> inode) {
-  co_await drop_pages_from(*inode, 0);
+  co_await drop_pages(*inode);
 }
 
 // ---- before operations that have to see what programs have stored ----
@@ -72,7 +72,7 @@ async::Task<void> KernelCache::fetch_pages(Inode& inode) {
   while (inode.pages.is_dropping()) (void)co_await inode.settled.wait_until(async::TimePoint::max());
   const auto writes = [](OpenHandle* handle) { return handle->file()->access() != Access::read; };
   if (options_.kernel_gathers || (inode.pages.any() && std::ranges::any_of(inode.open, writes)))
-    co_await drop_pages_from(inode, 0);
+    co_await drop_pages(inode);
 }
 
 async::Task<void> KernelCache::send_out(Inode& inode) {
@@ -107,7 +107,7 @@ async::Task<void> KernelCache::tell_length(Inode& inode, std::uint64_t end) {
 /// would show zeros behind that end, and would be written back with them.
 async::Task<void> KernelCache::tell_appended(Inode& inode, std::uint64_t end) {
   if (end <= inode.pages.known_size()) co_return;
-  if (may_be_mapped(inode) && inode.pages.any() && drop_pages_) co_await drop_pages_from(inode, 0);
+  if (may_be_mapped(inode) && inode.pages.any() && drop_pages_) co_await drop_pages(inode);
   co_await tell_length(inode, end);
 }
 
@@ -122,11 +122,11 @@ async::Task<void> KernelCache::tell_size(std::shared_ptr<OpenHandle> file, std::
   const auto reader = std::ranges::find_if(inode.open, reads);
   if (reader == inode.open.end()) co_return;
   const ServerFileRef from = (*reader)->file();
-  if (inode.pages.any() && drop_pages_) co_await drop_pages_from(inode, 0);
+  if (inode.pages.any() && drop_pages_) co_await drop_pages(inode);
   // The READ shows whether another client has cut the file since the size was learned. After an Error the size counts:
   // a program that reads there gets that Error, while copy_file_range(2) would copy too little without one if the
   // kernel knew less.
-  const async::Memory memory = loop().memory().take(1);
+  const async::Memory memory = loop_.memory().take(1);
   ++counters_.server_reads;
   const auto got = co_await from->read({memory.data.get(), 1}, size - 1);
   if (got && *got == 0) co_return;
@@ -146,7 +146,7 @@ void KernelCache::will_be_emptied(const std::shared_ptr<OpenHandle>& file, std::
 /// The kernel must take the answer to the open before it gets the notification. Nothing tells the mount when the kernel has
 /// done so. The answer is written before the next turn, and the READ in tell_size() gives the kernel some time to take it.
 async::Task<void> KernelCache::tell_size_after_open(std::shared_ptr<OpenHandle> file, std::uint64_t size) {
-  co_await loop().sleep_for({});
+  co_await loop_.sleep_for({});
   co_await tell_size(std::move(file), size);
 }
 
@@ -162,7 +162,7 @@ async::Task<void> KernelCache::see_as_locked(std::shared_ptr<OpenHandle> file) {
       if (!inode.attributes.is_sent_to_kernel(now->change)) size = now->size;
     }
   }
-  if (drop_pages_) co_await drop_pages_from(inode, 0);
+  if (drop_pages_) co_await drop_pages(inode);
   if (size) co_await tell_size(std::move(file), *size);
 }
 
@@ -195,13 +195,13 @@ async::Task<void> run_correction(std::shared_ptr<Correction> correction, std::sh
 /// sent before. If the file is shorter than the kernel believes, only the answer to its next GETATTR corrects
 /// that.
 async::Task<void> KernelCache::correct_pages(std::shared_ptr<OpenHandle> file, std::uint64_t end) {
-  const auto correction = std::make_shared<Correction>(loop());
+  const auto correction = std::make_shared<Correction>(loop_);
   Inode& inode = file->inode();
   auto lengthening = tell_length(inode, end);
-  auto dropping = drop_pages_from(inode, 0);
-  loop().spawn(run_correction(correction, std::move(file), std::move(lengthening), std::move(dropping)));
+  auto dropping = drop_pages(inode);
+  loop_.spawn(run_correction(correction, std::move(file), std::move(lengthening), std::move(dropping)));
   const auto until = [&](bool& happened) {
-    return async::until(correction->changed, loop().now() + kDropFor, [&happened] { return happened; });
+    return async::until(correction->changed, loop_.now() + kDropFor, [&happened] { return happened; });
   };
   const bool drops = co_await until(correction->drops);
   if (drops) (void)co_await until(correction->done);
@@ -220,15 +220,12 @@ async::Task<void> KernelCache::drop_stale_pages(std::shared_ptr<OpenHandle> file
   } else if (file->uncached) {
     // For a write that bypasses the kernel's pages the kernel has neither cached nor dropped any. The pages
     // in front of the write stay cached, with what was stored in them.
-    if (inode.pages.any_from(offset)) co_await drop_pages_from(inode, offset);
+    if (inode.pages.any_from(offset)) co_await drop_pages(inode, offset);
     if (offset != how.kernels_offset) co_await tell_appended(inode, offset + size);
   } else if (file->direct) {
     // Pages that were read meanwhile may be older than the write.
     const bool read = how.paging || inode.pages.reads() != how.page_reads;
-    if (read) {
-      const Notifying notifying(freshness_, inode);
-      co_await drop_pages_(inode.id, offset, size);
-    }
+    if (read) co_await drop_pages(inode, offset, size);
     if (offset != how.kernels_offset) co_await tell_appended(inode, offset + size);
   } else {
     inode.pages.put(how.kernels_offset + size);
@@ -238,7 +235,7 @@ async::Task<void> KernelCache::drop_stale_pages(std::shared_ptr<OpenHandle> file
 
 async::Task<void> KernelCache::bypassed(Inode& inode, std::uint64_t end) {
   while (inode.pages.is_dropping()) (void)co_await inode.settled.wait_until(async::TimePoint::max());
-  if (inode.pages.any() && drop_pages_) co_await drop_pages_from(inode, 0);
+  if (inode.pages.any() && drop_pages_) co_await drop_pages(inode);
   co_await tell_length(inode, end);
   freshness_.doubt(inode);
 }

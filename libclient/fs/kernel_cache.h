@@ -46,7 +46,7 @@ struct WriteRequest {
 
 class KernelCache final : Part {
  public:
-  explicit KernelCache(Shared& all);
+  explicit KernelCache(MountState& state);
 
   /// A task that ends when the kernel has dropped its pages of the inode from `offset` on (`length` 0: to the
   /// end). As soon as the task has begun, the kernel ignores the answers to GETATTRs that it had sent before.
@@ -98,7 +98,7 @@ class KernelCache final : Part {
  private:
   void forget_pages(Inode& inode);
   async::Task<void> drop_lost_pages(std::shared_ptr<Inode> inode);
-  async::Task<void> drop_pages_from(Inode& inode, std::uint64_t offset);
+  async::Task<void> drop_pages(Inode& inode, std::uint64_t offset = 0, std::uint64_t length = 0);
   [[nodiscard]] bool may_be_mapped(const Inode& inode) const;
   async::Task<void> tell_length(Inode& inode, std::uint64_t end);
   async::Task<void> tell_appended(Inode& inode, std::uint64_t end);

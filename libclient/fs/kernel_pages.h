@@ -63,9 +63,9 @@ class KernelPages {
   /// Returns whether the page of `offset`, or one behind it, may be cached.
   [[nodiscard]] bool any_from(std::uint64_t offset) const { return end_ > page_of(offset); }
   [[nodiscard]] std::uint64_t end() const { return end_; }
-  /// While the guard lives, the kernel is being asked to drop the page of `offset` and all behind it.
-  [[nodiscard]] async::Counted dropping(std::uint64_t offset) {
-    if (reading_ == 0) end_ = std::min(end_, page_of(offset));
+  /// While the guard lives, the kernel is being asked to drop the pages of a range (`length` 0: up to the end).
+  [[nodiscard]] async::Counted dropping(std::uint64_t offset, std::uint64_t length = 0) {
+    if (reading_ == 0 && length == 0) end_ = std::min(end_, page_of(offset));
     return {dropping_, settled_};
   }
   [[nodiscard]] bool is_dropping() const { return dropping_ != 0; }

@@ -38,7 +38,7 @@ async::Task<Result<std::shared_ptr<const ReadPage>>> Listing::read_page(
   if (at.circle.closes_with_page(cookie, page->entries))
     co_return engine::CookieLoop::error("READDIR", at.inode->label);
   read->page = std::move(*page);
-  read->came = loop().now();
+  read->came = loop_.now();
   at.read = read;
   at.loaded = DirectoryHandle::Loaded::yes;
   co_return read;
@@ -116,7 +116,7 @@ Entry Listing::entry_of(const DirectoryHandle& directory, const Listed& listed) 
 
 Entry Listing::entry_in_page(const DirectoryHandle& directory, const Listed& listed) {
   if (!listed.handle || is_outdated(directory, listed)) return {};
-  const auto passed = loop().now() - directory.read->came;
+  const auto passed = loop_.now() - directory.read->came;
   const Seconds age = passed;
   if (freshness_.valid(listed.attributes) <= age) return {};
   const std::uint64_t as_of = directory.read->as_of;

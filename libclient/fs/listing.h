@@ -24,8 +24,8 @@ namespace nfsrdma::fs {
 
 class Listing : Part {
  public:
-  Listing(Shared& all, Entries& entries, AttributeRequests& attributes)
-      : Part(all), numbering_(all.numbering), entries_(entries), attributes_(attributes) {}
+  Listing(MountState& state, Entries& entries, AttributeRequests& attributes)
+      : Part(state), numbering_(state.numbering), entries_(entries), attributes_(attributes) {}
 
   /// Returns the directory for list(). The handle may be dropped at any time. `flags` are those of open(2).
   /// With O_DIRECTORY, which opendir(3) sets, the first page is read at once; this also shows whether the

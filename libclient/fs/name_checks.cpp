@@ -11,10 +11,10 @@ namespace nfsrdma::fs {
 
 std::shared_ptr<NameChecks::Checks> NameChecks::begin(const Caller& caller, const Inode& inode) {
   std::vector<OtherNames::Name> names;
-  const auto is_believed = [&](const OtherNames::Name& one) { return loop().now() < one.until; };
+  const auto is_believed = [&](const OtherNames::Name& one) { return loop_.now() < one.until; };
   std::ranges::copy_if(inode.others.all(), std::back_inserter(names), is_believed);
   if (names.empty()) return nullptr;
-  const auto out = std::make_shared<Checks>(loop());
+  const auto out = std::make_shared<Checks>(loop_);
   out->under_way = names.size();
   for (OtherNames::Name& one : names)
     background_.spawn(check_name(caller, inodes_.find(inode.id), std::move(one), out));
@@ -58,13 +58,13 @@ async::Task<void> NameChecks::drop_name(std::shared_ptr<Inode> inode, OtherNames
   inodes_.forget_other(*inode, name.found);
 }
 
-void NameChecks::looked_up(std::uint64_t directory, const std::string& name, std::uint64_t found) {
+void NameChecks::looked_up(std::uint64_t directory, const std::string& name, const FileHandle* found) {
   if (second_tries_.empty()) return;
   second_tries_.end([&](std::uint64_t id) {
-    if (id == found) return false;
     const auto inode = inodes_.find(id);
-    const bool is_its_place = inode && inode->parent == directory && inode->label == name;
-    return !inode || is_its_place || inode->others.find(directory, name) != nullptr;
+    if (!inode) return true;
+    if (found != nullptr && inode->handle == *found) return false;
+    return inode->is_at(directory, name) || inode->others.find(directory, name) != nullptr;
   });
 }
 
@@ -72,7 +72,7 @@ Error NameChecks::refused_by_name(Inode& inode, std::uint32_t thread) {
   for (const OtherNames::Name& one : inode.others.all())
     if (one.is_wrong) lookups_ahead_.drop(one.directory);
   inode.names.doubt();
-  second_tries_.refused(thread, inode.id, inode.found, loop().now());
+  second_tries_.refused(thread, inode.id, inode.found, loop_.now());
   return refusal(ESTALE, "open", inode.label, "a name of this file now leads to another file");
 }
 

@@ -4,11 +4,12 @@
 // remembers the directory and name by which it was found, and the server looks the name up again while it
 // opens the file. If the name leads elsewhere, open() fails with ESTALE, and Linux then walks the path again
 // without its cache, by LOOKUPs. A file can also be opened without its name (/proc/self/fd,
-// open_by_handle_at): for this reason the next open() by the refused thread succeeds without the check,
-// unless a LOOKUP has found the file in between. A file that was found by several names, because it has
-// several or was renamed by another client, is checked by each that the kernel may still believe
-// (other_names.h). A name that leads elsewhere is dropped by the kernel, upon a notification that nothing
-// waits for: the kernel cannot handle it while a program looks a name up in that directory, or changes it.
+// open_by_handle_at): for this reason the refused thread's next open() of the file succeeds without the check, if it
+// comes within a second and no LOOKUP has found something else at a name of the file (second_tries.h). A file that
+// was found by several names, because it has several or was renamed by another client, is checked by each that the
+// kernel may still believe (other_names.h). A name that leads elsewhere is dropped by the kernel, upon a notification
+// that nothing waits for: the kernel cannot handle it while a program looks a name up in that directory, or changes
+// it.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -29,7 +30,7 @@ namespace nfsrdma::fs {
 
 class NameChecks final : Part {
  public:
-  explicit NameChecks(Shared& all) : Part(all) {}
+  explicit NameChecks(MountState& state) : Part(state) {}
 
   /// A task that ends when the kernel has dropped its entry for the name. The kernel may be holding the
   /// directory's lock for any request, and drops the entry after that.
@@ -50,11 +51,11 @@ class NameChecks final : Part {
   void leads_elsewhere(const std::shared_ptr<Inode>& inode, std::uint64_t found);
   /// Called when the server has said that the file has no other name than the one where it was found just now.
   void has_one_name(const std::shared_ptr<Inode>& inode);
-  /// Called when a LOOKUP of the name is answered with the inode `found`, or with 0 because there is no such name.
-  void looked_up(std::uint64_t directory, const std::string& name, std::uint64_t found);
+  /// Called when a LOOKUP of the name is answered with the file `found`, or with null because there is no such name.
+  void looked_up(std::uint64_t directory, const std::string& name, const FileHandle* found);
   /// Returns Inode::found as of the refusal if this open is the thread's second try (second_tries.h).
   [[nodiscard]] std::optional<std::uint64_t> take_second_try(std::uint32_t thread, const Inode& inode) {
-    return second_tries_.take(thread, inode.id, loop().now());
+    return second_tries_.take(thread, inode.id, loop_.now());
   }
   /// Returns the error for an open by a name that leads elsewhere, or that may be such a name. The kernel then looks up
   /// each name of the path again.

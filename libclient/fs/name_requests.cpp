@@ -37,8 +37,8 @@ async::Task<Result<Entry>> NameRequests::lookup(Caller caller, std::uint64_t dir
   auto parent = find(directory);
   if (!parent) co_return parent.error();
   if (may_search(**parent, caller)) {
-    if (missing_names_.has(**parent, name, loop().now())) {
-      name_checks_.looked_up(directory, name, 0);
+    if (missing_names_.has(**parent, name, loop_.now())) {
+      name_checks_.looked_up(directory, name, nullptr);
       co_return entries_.absent();
     }
     if (auto known = listing_.find_ahead(caller, **parent, name)) co_return std::move(*known);
@@ -47,13 +47,12 @@ async::Task<Result<Entry>> NameRequests::lookup(Caller caller, std::uint64_t dir
     if (*known) co_return std::move(**known);
   }
   const std::uint64_t as_of = freshness_.count();
-  const async::TimePoint asked = loop().now();
+  const async::TimePoint asked = loop_.now();
   auto found = co_await find_name(*engine_, caller, (*parent)->handle, name);
   handle_stale(**parent, found);
   if (!found) co_return found.error();
   may_search_from_now(**parent, caller, as_of, asked);
-  const auto known = *found ? inodes_.find((*found)->handle) : nullptr;
-  name_checks_.looked_up(directory, name, known ? known->id : 0);
+  name_checks_.looked_up(directory, name, *found ? &(*found)->handle : nullptr);
   if (!*found) {
     if (options_.several_users && options_.names && options_.negative_names)
       missing_names_.add(**parent, name, as_of, asked + entries_.missing_for());
@@ -65,7 +64,7 @@ async::Task<Result<Entry>> NameRequests::lookup(Caller caller, std::uint64_t dir
 
 /// Returns whether the caller may learn of names in the directory without a question to the server.
 bool NameRequests::may_search(const Inode& directory, const Caller& caller) const {
-  return !options_.several_users || directory.searchers.has(caller, loop().now());
+  return !options_.several_users || directory.searchers.has(caller, loop_.now());
 }
 
 /// Called when the server, at the time `asked`, has let the caller look a name up.
@@ -82,7 +81,7 @@ async::Task<Result<std::optional<Entry>>> NameRequests::find_known(Caller caller
   const std::optional<Entry> none;
   if (!options_.several_users || !options_.names_believed()) co_return none;
   const auto inode = inodes_.at(directory->id, name);
-  if (!inode || !inode->names.is_believed(loop().now())) co_return none;
+  if (!inode || !inode->names.is_believed(loop_.now())) co_return none;
   if (inode->type == FileType::directory && !may_search(*inode, caller)) co_return none;
   auto told = co_await attributes_.attributes(std::move(caller), inode->id);
   if (!told && told.error().errno_value() != ESTALE) co_return told.error();

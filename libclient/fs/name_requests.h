@@ -30,10 +30,10 @@ namespace nfsrdma::fs {
 
 class NameRequests : Part {
  public:
-  NameRequests(Shared& all, NameChecks& name_checks, Entries& entries, Listing& listing,
+  NameRequests(MountState& state, NameChecks& name_checks, Entries& entries, Listing& listing,
                AttributeRequests& attributes, DeferredCloses& deferred_closes, Removal& removal)
-      : Part(all),
-        missing_names_(all.missing_names),
+      : Part(state),
+        missing_names_(state.missing_names),
         name_checks_(name_checks),
         entries_(entries),
         listing_(listing),

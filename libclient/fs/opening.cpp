@@ -64,7 +64,7 @@ async::Task<Result<OpenedFile>> Opening::open(Caller caller, std::uint64_t id, i
     removal_.retries().arrived(thread);
   }
   const auto refused_at = name_checks_.take_second_try(thread, **inode);
-  if (options_.checks_names() && !refused_at && (*inode)->others.any_wrong(loop().now()))
+  if (options_.checks_names() && !refused_at && (*inode)->others.any_wrong(loop_.now()))
     co_return name_checks_.refused_by_name(**inode, thread);
   const Freshness::Asked asked = freshness_.opening(**inode);
   // A second try is checked only if a LOOKUP has found the file since the first.
@@ -91,7 +91,7 @@ async::Task<Result<OpenedFile>> Opening::open(Caller caller, std::uint64_t id, i
   if (told) freshness_.keep(**inode, *told, asked);
   OpenedFile out;
   out.handle =
-      std::make_shared<OpenHandle>(loop(), counters_, read_window_, *inode, std::move(opened->file), caller);
+      std::make_shared<OpenHandle>(loop_, counters_, read_window_, *inode, std::move(opened->file), caller);
   handle_open_flags(*out.handle, flags);
   if (early && told) {
     out.handle->early_read = true;
@@ -145,7 +145,7 @@ async::Task<Result<OpenedFile>> Opening::create(Caller caller, std::uint64_t dir
   const bool was_changed = inode->attributes.changed() > as_of;
   if (how.truncate) freshness_.resized(*inode);  // the file may have existed before
   inode->attributes.cache(out.entry.attributes.change);
-  out.handle = std::make_shared<OpenHandle>(loop(), counters_, read_window_, std::move(inode),
+  out.handle = std::make_shared<OpenHandle>(loop_, counters_, read_window_, std::move(inode),
                                             std::move(opened->file), caller);
   handle_open_flags(*out.handle, flags);
   // The file may have been open here already. Its earlier answered writes must be cut as well, even if they

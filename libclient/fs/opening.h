@@ -40,10 +40,10 @@ struct OpenedFile {
 
 class Opening : Part {
  public:
-  Opening(Shared& all, KernelCache& kernel, NameChecks& name_checks, Entries& entries,
+  Opening(MountState& state, KernelCache& kernel, NameChecks& name_checks, Entries& entries,
           AttributeRequests& attributes, EarlyReads& early_reads, Removal& removal)
-      : Part(all),
-        read_window_(all.read_window),
+      : Part(state),
+        read_window_(state.read_window),
         kernel_(kernel),
         name_checks_(name_checks),
         entries_(entries),

@@ -41,6 +41,9 @@ class OtherNames {
     async::TimePoint until{};  ///< when the kernel's entry expires
     std::uint64_t found = 0;   ///< Inode::found at the time when this was the inode's place
     bool is_wrong = false;     ///< the name is known to lead elsewhere
+    [[nodiscard]] bool is_at(std::uint64_t in, const std::string& called) const {
+      return directory == in && name == called;
+    }
   };
 
   [[nodiscard]] const std::vector<Name>& all() const { return names_; }
@@ -49,8 +52,7 @@ class OtherNames {
     return std::ranges::any_of(names_, [now](const Name& one) { return one.is_wrong && now < one.until; });
   }
   [[nodiscard]] const Name* find(std::uint64_t directory, const std::string& name) const {
-    const auto at = std::ranges::find_if(
-        names_, [&](const Name& one) { return one.directory == directory && one.name == name; });
+    const auto at = std::ranges::find_if(names_, [&](const Name& one) { return one.is_at(directory, name); });
     return at == names_.end() ? nullptr : &*at;
   }
   void add(Name name) { names_.push_back(std::move(name)); }

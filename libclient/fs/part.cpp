@@ -4,7 +4,8 @@
 
 namespace nfsrdma::fs {
 
-Shared::Shared(std::shared_ptr<Engine> of, const CacheOptions& how, const Object& root, async::Tasks& tasks)
+MountState::MountState(std::shared_ptr<Engine> of, const CacheOptions& how, const Object& root,
+                       async::Tasks& tasks)
     : engine(std::move(of)),
       loop(engine->loop()),
       options(how),

@@ -1,7 +1,7 @@
 // The base of the parts of a mounted file system. All parts use the engine, the options, the table of inodes, the known
 // attributes, and the writes under way.
 //
-// FileSystem owns one Shared and the parts. Each part implements some of the kernel's requests, and calls other parts
+// FileSystem owns one MountState and the parts. Each part implements some of the kernel's requests, and calls other parts
 // only if its constructor takes them.
 #pragma once
 
@@ -28,10 +28,10 @@ namespace nfsrdma::fs {
 /// Attributes are requested again if the size was set meanwhile, up to this many times.
 inline constexpr int kMostTries = 4;
 
-struct Shared {
-  Shared(std::shared_ptr<Engine> of, const CacheOptions& how, const Object& root, async::Tasks& tasks);
-  Shared(const Shared&) = delete;
-  Shared& operator=(const Shared&) = delete;
+struct MountState {
+  MountState(std::shared_ptr<Engine> of, const CacheOptions& how, const Object& root, async::Tasks& tasks);
+  MountState(const MountState&) = delete;
+  MountState& operator=(const MountState&) = delete;
   const std::shared_ptr<Engine> engine;
   async::Loop& loop;
   const CacheOptions options;
@@ -53,19 +53,18 @@ class Part {
   Part& operator=(const Part&) = delete;
 
  protected:
-  explicit Part(Shared& all)
-      : engine_(all.engine),
-        loop_(all.loop),
-        options_(all.options),
-        counters_(all.counters),
-        freshness_(all.freshness),
-        inodes_(all.inodes),
-        writes_(all.writes),
-        lookups_ahead_(all.lookups_ahead),
-        background_(all.background) {}
+  explicit Part(MountState& state)
+      : engine_(state.engine),
+        loop_(state.loop),
+        options_(state.options),
+        counters_(state.counters),
+        freshness_(state.freshness),
+        inodes_(state.inodes),
+        writes_(state.writes),
+        lookups_ahead_(state.lookups_ahead),
+        background_(state.background) {}
   ~Part() = default;
 
-  [[nodiscard]] async::Loop& loop() const { return loop_; }
   /// Returns the inode of a number, or ESTALE.
   [[nodiscard]] Result<std::shared_ptr<Inode>> find(std::uint64_t id) const;
   /// Handles ESTALE: the kernel then walks the path again, and must get the server's current answers for the names.

@@ -41,7 +41,7 @@ async::Task<Result<ReadData>> Reading::read(std::shared_ptr<OpenHandle> file, st
   if (!goes_past_pages(*file)) paging.emplace(inode.pages, offset + size);
   // Writes behind the range matter, too, because they show that the file does not end there.
   co_await writes_.settle_for_read(inode, offset, offset + size);
-  auto got = co_await file->read(offset, size, oldest_used(options_, loop()));
+  auto got = co_await file->read(offset, size, oldest_used(options_, loop_));
   ++counters_.reads;
   if (!got) co_return got;
   counters_.bytes_read += got->size;
@@ -94,7 +94,7 @@ async::Task<Result<std::size_t>> Reading::read_pieces(std::shared_ptr<OpenHandle
     pieces.push_back(read_one(file->file(), memory, part, offset + at));
   }
   counters_.server_reads += pieces.size();
-  const auto results = co_await async::all(loop(), std::move(pieces));
+  const auto results = co_await async::all(loop_, std::move(pieces));
   std::size_t got = 0;
   for (const Result<std::size_t>& result : results) {
     // The bytes in front of this piece are not returned: the program would believe that the file ends here.
@@ -117,7 +117,7 @@ async::Task<Result<std::size_t>> Reading::read_direct(std::shared_ptr<OpenHandle
   ++counters_.reads;
   Result<std::size_t> got = std::size_t{0};
   if (how.ahead && !file->direct) {
-    auto found = co_await file->read(offset, data.size(), oldest_used(options_, loop()));
+    auto found = co_await file->read(offset, data.size(), oldest_used(options_, loop_));
     if (!found) co_return found.error();
     got = copied(*found, data);
   } else if (data.size() <= options_.rsize) {

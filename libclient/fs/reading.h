@@ -22,7 +22,7 @@ namespace nfsrdma::fs {
 
 class Reading : Part {
  public:
-  Reading(Shared& all, KernelCache& kernel) : Part(all), kernel_(kernel) {}
+  Reading(MountState& state, KernelCache& kernel) : Part(state), kernel_(kernel) {}
 
   async::Task<Result<ReadData>> read(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
                                      std::size_t size);

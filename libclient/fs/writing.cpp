@@ -22,6 +22,17 @@ async::Task<std::size_t> Writing::cropped(std::shared_ptr<OpenHandle> file, std:
   co_return static_cast<std::size_t>(std::min<std::uint64_t>(size, *end - std::min(*end, offset)));
 }
 
+/// Hands the data to WriteBehind.
+async::Task<Status> Writing::send(const std::shared_ptr<OpenHandle>& file, async::Memory memory, Bytes data,
+                                  std::uint64_t offset, const WriteRequest& how) {
+  ++counters_.writes;
+  counters_.bytes_written += data.size();
+  WriteBehind::How sent;
+  sent.append = how.appends();
+  sent.stable = options_.sync || how.is_stable();
+  return writes_.write(file, std::move(memory), data, offset, sent);
+}
+
 async::Task<Status> Writing::write(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
                                    std::uint64_t offset, std::optional<int> flags) {
   Inode& inode = file->inode();
@@ -40,12 +51,7 @@ async::Task<Status> Writing::write(std::shared_ptr<OpenHandle> file, async::Memo
     data = data.first(co_await cropped(file, offset, data.size()));
     if (data.empty()) co_return Status();
   }
-  ++counters_.writes;
-  counters_.bytes_written += data.size();
-  WriteBehind::How sent;
-  sent.append = how.appends();
-  sent.stable = options_.sync || how.is_stable();
-  auto done = co_await writes_.write(file, std::move(memory), data, offset, sent);
+  auto done = co_await send(file, std::move(memory), data, offset, how);
   if (done) co_await kernel_.drop_stale_pages(file, how, offset, data.size());
   co_return done;
 }
@@ -64,20 +70,15 @@ async::Task<Result<std::uint64_t>> Writing::write_direct(std::shared_ptr<OpenHan
     if (!end) co_return end.error();
     offset = *end;
   }
-  ++counters_.writes;
-  counters_.bytes_written += data.size();
-  WriteBehind::How sent;
-  sent.append = how.appends();
-  sent.stable = options_.sync || how.is_stable();
-  auto done = co_await writes_.write(file, std::move(memory), data, offset, sent);
+  auto done = co_await send(file, std::move(memory), data, offset, how);
   if (!done) co_return done.error();
   co_await kernel_.bypassed(inode, offset + data.size());
   co_return offset;
 }
 
-async::Task<Status> Writing::sync(std::shared_ptr<OpenHandle> file, Heard heard) {
+async::Task<Status> Writing::sync(std::shared_ptr<OpenHandle> file, StillWaits still_waits) {
   auto saved = co_await writes_.save(file);
-  if (heard && !heard()) co_return saved;
+  if (still_waits && !still_waits()) co_return saved;
   co_return WriteBehind::told_at_fsync(*file, std::move(saved));
 }
 

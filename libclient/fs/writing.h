@@ -20,13 +20,13 @@
 
 namespace nfsrdma::fs {
 
-/// Returns whether a program still waits for the answer. An error that no program receives does not count
-/// as reported.
-using Heard = std::function<bool()>;
+/// Returns whether the program still waits for the answer to its fsync(2) or close(2). An error that no program receives
+/// does not count as reported.
+using StillWaits = std::function<bool()>;
 
 class Writing : Part {
  public:
-  Writing(Shared& all, KernelCache& kernel) : Part(all), kernel_(kernel) {}
+  Writing(MountState& state, KernelCache& kernel) : Part(state), kernel_(kernel) {}
 
   /// The `flags` of a page that the kernel writes back. A descriptor that may write has O_WRONLY or O_RDWR
   /// instead.
@@ -42,7 +42,7 @@ class Writing : Part {
                                                   std::span<const std::byte> data, std::uint64_t offset,
                                                   int flags);
 
-  async::Task<Status> sync(std::shared_ptr<OpenHandle> file, Heard heard = {});
+  async::Task<Status> sync(std::shared_ptr<OpenHandle> file, StillWaits still_waits = {});
   /// Does what fsync(2) does, including what programs have stored in mappings of the file.
   async::Task<Status> sync_past(std::shared_ptr<OpenHandle> file);
 
@@ -53,6 +53,8 @@ class Writing : Part {
                                           std::uint64_t count);
 
  private:
+  async::Task<Status> send(const std::shared_ptr<OpenHandle>& file, async::Memory memory, Bytes data,
+                           std::uint64_t offset, const WriteRequest& how);
   async::Task<std::size_t> cropped(std::shared_ptr<OpenHandle> file, std::uint64_t offset, std::size_t size);
 
   KernelCache& kernel_;

@@ -16,7 +16,7 @@ namespace nfsrdma::fs {
 
 class Xattrs : Part {
  public:
-  explicit Xattrs(Shared& all) : Part(all) {}
+  explicit Xattrs(MountState& state) : Part(state) {}
 
   async::Task<Result<std::vector<std::byte>>> get_xattr(Caller caller, std::uint64_t inode, std::string name);
   async::Task<Status> set_xattr(Caller caller, std::uint64_t inode, std::string name,

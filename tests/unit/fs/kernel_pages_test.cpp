@@ -42,6 +42,13 @@ TEST_CASE("F13 kernel pages: those that were dropped are gone, those in front of
     CHECK(pages.reading() == 0);
     CHECK(pages.reads() == 1);
   }
+  SUBCASE("a range is dropped, and what lies behind it stays") {
+    {
+      const auto dropping = pages.dropping(0, kPage);
+      CHECK(pages.is_changing());
+    }
+    CHECK(pages.any_from(kPage));
+  }
   SUBCASE("none is being read") {}
   m.drop(0);
   CHECK_FALSE(pages.any());
