@@ -183,7 +183,7 @@ TimePoint Requester::State::end_of_hold(const Call& call, TimePoint now) const {
 }
 
 void Requester::State::reset_connection() {
-  replied = zero_grant_seen = oddity_seen = overdue_abandoned = false;
+  has_grant = zero_grant_seen = oddity_seen = overdue_abandoned = false;
   in_flight = regular_in_flight = posted = 0;
   on_trial = 0;
   checked_at = TimePoint::min();
@@ -280,7 +280,7 @@ void Requester::State::scan_deadlines(TimePoint now) {
 
 /// Returns how long a call may be unanswered before the connection counts as dead.
 Duration Requester::State::patience() const {
-  if (replied) return config.reply_timeout;
+  if (has_grant) return config.reply_timeout;
   return doubled(config.first_reply_timeout, silent_connections, config.reply_timeout);
 }
 
@@ -288,7 +288,7 @@ Duration Requester::State::patience() const {
 /// answered in less time than a call that has work to do. While the peer answers other calls, an unanswered
 /// health check is no sign of death.
 TimePoint Requester::State::silent_from(const Rpc& rpc) const {
-  const bool checks = rpc.call.health_check && !rpc.call.first && replied;
+  const bool checks = rpc.call.health_check && !rpc.call.first && has_grant;
   if (!checks || check_every >= patience()) return later(rpc.sent_at, patience());
   return later(std::max(rpc.sent_at, heard_at), check_every);
 }
@@ -328,7 +328,7 @@ void Requester::State::scan_silence(TimePoint now) {
         "nothing was heard for " + seconds_text(now - heard_at) + ", and a health check was not answered"));
   }
   const std::string waited = seconds_text(patience());
-  if (!replied) {
+  if (!has_grant) {
     ++silent_connections;
     attempts = 0;  // the wait was long enough: connect at once
     connect_at = now;
@@ -358,7 +358,7 @@ Error Requester::State::timed_out(const Rpc& rpc, TimePoint now) const {
       "; check that the server runs NFS/RDMA on port 20049 and that no firewall blocks it";
   const std::string last = last_failure ? "; last: " + last_failure->message() : std::string();
   if (rpc.stage == Rpc::Stage::sent) {
-    if (!replied) {
+    if (!has_grant) {
       // The connection is up, and the server has never sent anything on it.
       return error(ErrorKind::timeout, ETIMEDOUT,
                    "the server accepts the connection, but answers no call" + last +

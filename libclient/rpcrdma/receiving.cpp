@@ -28,34 +28,35 @@ void Requester::State::take_message(fabric::ReceiveBuffer buffer, std::optional<
   const Decoded header = decode(buffer.message(), incoming);
   Rpc* rpc = header.fault == HeaderFault::too_short ? nullptr : table.find_xid(incoming.rdma_xid);
   if (rpc != nullptr && !rpc->unanswered) rpc = nullptr;  // a duplicate, or not sent on this connection
-  const Sort what = header.fault == HeaderFault::none
-                        ? sort(incoming, buffer.message().subspan(header.size), rpc ? &rpc->header : nullptr)
-                        : Sort::foreign;
+  const MessageKind what =
+      header.fault == HeaderFault::none
+          ? kind_of(incoming, buffer.message().subspan(header.size), rpc ? &rpc->header : nullptr)
+          : MessageKind::foreign;
   BackwardForm form = BackwardForm::none;
-  if (what != Sort::reply && what != Sort::error) {
+  if (what != MessageKind::reply && what != MessageKind::error) {
     form = backward_form(incoming, header, buffer.message());
     if (form != BackwardForm::none) rpc = nullptr;  // a backward Call, whatever its xid is: RFC 8167 2.4
   }
   if (invalidated && !take_invalidated(rpc, *invalidated)) return;
-  if (rpc == nullptr || (what != Sort::reply && what != Sort::error)) {
+  if (rpc == nullptr || (what != MessageKind::reply && what != MessageKind::error)) {
     take_other(std::move(buffer), header.size, form);
     return;
   }
-  const char* const fault = what == Sort::reply
+  const char* const fault = what == MessageKind::reply
                                 ? reply_fault(rpc->header, incoming, buffer.message().size() - header.size)
                                 : nullptr;
   answered(*rpc, now);
   ++arrivals;
   // The message of a Long Reply is checked in complete(), after its memory is out of the server's reach. If
   // the caller has gone, the memory has gone, too.
-  const bool is_long = what == Sort::reply && incoming.proc == rdma_proc::RDMA_NOMSG;
+  const bool is_long = what == MessageKind::reply && incoming.proc == rdma_proc::RDMA_NOMSG;
   if (is_long) rpc->grant = {incoming.rdma_credit, arrivals};
   if (fault == nullptr && !is_long) take_grant({incoming.rdma_credit, arrivals});
   if (rpc->stage != Rpc::Stage::sent) {
     take_late_answer(*rpc, now);
     return;
   }
-  if (what == Sort::error) {
+  if (what == MessageKind::error) {
     take_error(*rpc);
   } else if (fault != nullptr) {
     take_bad_reply(*rpc, fault);
@@ -114,7 +115,7 @@ void Requester::State::take_grant(Grant grant) {
     credits = 1;
   }
   facts.granted = credits;
-  replied = true;
+  has_grant = true;
 }
 
 void Requester::State::heard(const Rpc& rpc, TimePoint now) {

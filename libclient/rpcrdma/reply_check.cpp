@@ -75,24 +75,24 @@ bool is_rpc_reply(fabric::ConstBytes message, std::uint32_t xid) {
          xdr::load_u32(&message[kWord]) == kRpcReply;
 }
 
-Sort sort(const rdma_msg& header, fabric::ConstBytes payload, const rdma_msg* offered) {
+MessageKind kind_of(const rdma_msg& header, fabric::ConstBytes payload, const rdma_msg* offered) {
   switch (header.proc) {
     case rdma_proc::RDMA_MSGP:
     case rdma_proc::RDMA_DONE:
-      return Sort::obsolete;
+      return MessageKind::obsolete;
     case rdma_proc::RDMA_ERROR:
-      return Sort::error;
+      return MessageKind::error;
     case rdma_proc::RDMA_NOMSG:
       // Only a Call has its payload in a Position Zero Read chunk. One xid may be in use in both directions
       // (RFC 8167 2.4), so this message says nothing about our RPC, unless it returns our Reply chunk.
-      return header.rdma_reads.empty() || returns_reply_chunk(header, offered) ? Sort::reply
-                                                                               : Sort::backward_call;
+      return header.rdma_reads.empty() || returns_reply_chunk(header, offered) ? MessageKind::reply
+                                                                               : MessageKind::backward_call;
     case rdma_proc::RDMA_MSG:
       break;
   }
-  if (is_rpc_reply(payload, header.rdma_xid)) return Sort::reply;
+  if (is_rpc_reply(payload, header.rdma_xid)) return MessageKind::reply;
   const bool call = payload.size() >= 2 * kWord && xdr::load_u32(&payload[kWord]) == kRpcCall;
-  return call ? Sort::backward_call : Sort::foreign;
+  return call ? MessageKind::backward_call : MessageKind::foreign;
 }
 
 const char* reply_fault(const rdma_msg& offered, const rdma_msg& returned, std::size_t inline_size) {

@@ -7,9 +7,9 @@
 //   it has under 28 bytes                                  discarded      decode()          T19
 //   its header has another version, an unknown procedure,
 //   lists that cannot be decoded, or RDMA_NOMSG and none   discarded      decode()          T20
-//   RDMA_MSGP, RDMA_DONE                                   discarded      sort()            T22
+//   RDMA_MSGP, RDMA_DONE                                   discarded      kind_of()         T22
 //   it has no xid of ours, or another one behind its
-//   header, or is no RPC Reply                             discarded      sort()            T23
+//   header, or is no RPC Reply                             discarded      kind_of()         T23
 //   a Read list                                            ends its RPC   reply_fault()     T18
 //   a Write list or Reply chunk that was not offered so    ends its RPC   reply_fault()     T12 T17
 //   it is shorter than any RPC Reply                       ends its RPC   reply_fault()
@@ -39,7 +39,7 @@ namespace nfsrdma::rpcrdma {
 /// The size of the smallest RPC Reply: xid, type, MSG_DENIED, AUTH_ERROR, auth_stat (RFC 5531 9).
 inline constexpr std::size_t kMinRpcReply = 5 * kWord;
 
-enum class Sort : std::uint8_t {
+enum class MessageKind : std::uint8_t {
   reply,
   error,          ///< RDMA_ERROR
   backward_call,  ///< a backward Call (RFC 8167): see backward.h
@@ -49,7 +49,8 @@ enum class Sort : std::uint8_t {
 
 /// Classifies a message. `payload` is the part behind the header. `offered` is the header that was sent with
 /// the xid of `header`, if an RPC with it is in flight.
-[[nodiscard]] Sort sort(const rdma_msg& header, fabric::ConstBytes payload, const rdma_msg* offered);
+[[nodiscard]] MessageKind kind_of(const rdma_msg& header, fabric::ConstBytes payload,
+                                  const rdma_msg* offered);
 
 /// Returns whether `message` begins as the RPC Reply with this xid.
 [[nodiscard]] bool is_rpc_reply(fabric::ConstBytes message, std::uint32_t xid);

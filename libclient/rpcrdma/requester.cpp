@@ -132,7 +132,7 @@ void Requester::State::shut_down(TimePoint now) {
 /// Returns the number of credits. 3.3.1: the smaller of the number asked for and the number granted. 3.3.3:
 /// one until the first Reply.
 std::uint32_t Requester::State::limit() const {
-  return replied ? std::min(config.credits_wanted, facts.granted) : 1;
+  return has_grant ? std::min(config.credits_wanted, facts.granted) : 1;
 }
 
 /// Returns the number of credits for calls other than health checks. RFC 8267 4.6: some are kept for health
@@ -162,7 +162,7 @@ Rpc* Requester::State::next_to_send(TimePoint now) {
 /// Returns the suspect that may be sent now. On a new connection another call is sent first, so that the
 /// connection counts as a good one even if the suspect breaks it.
 Rpc* Requester::State::next_suspect(TimePoint now) {
-  if (suspects.empty() || (!replied && !queue.empty())) return nullptr;
+  if (suspects.empty() || (!has_grant && !queue.empty())) return nullptr;
   if (on_trial != 0 && now < trial_until) {
     lower_wake(trial_until);
     return nullptr;

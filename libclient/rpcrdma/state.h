@@ -162,7 +162,7 @@ struct Requester::State {
   // Whether remote invalidation was announced for this connection (RFC 8797 4.1).
   bool bears_invalidation = config.remote_invalidation;
   // A valid Reply arrived on this connection, so the grant is known.
-  bool replied = false;
+  bool has_grant = false;
   std::uint64_t arrivals = 0;      // number of the newest answer
   std::uint64_t newest_grant = 0;  // number of the answer whose grant is in force
   // Time of the last message on this connection; before the first one, of the connection's beginning.
