@@ -163,39 +163,56 @@ async::Task<Result<Remote>> Lockd::reach(async::TimePoint deadline) {
   co_return *remote_;
 }
 
-template <template <std::uint32_t> class P, std::uint32_t V>
-async::Task<Result<typename P<4>::Res>> Lockd::ask_narrow(Remote remote, security::Identity identity,
-                                                          typename P<4>::Args args,
-                                                          async::TimePoint deadline) {
-  auto answer = co_await call<P<V>>(loop_, std::move(remote), std::move(identity), narrow(args), deadline);
-  if (!answer) co_return answer.error();
-  co_return widen(*answer);
+namespace {
+/// Decodes the result of another NLM version into that of version 4.
+template <class P, class Res>
+bool decode_narrow(xdr::Decoder& in, Res& out) {
+  typename P::Res narrow;
+  if (!xdr::decode(in, narrow)) return false;
+  out = widen(narrow);
+  return true;
+}
+}  // namespace
+
+template <template <std::uint32_t> class P>
+async::Task<Status> Lockd::ask_once(Remote remote, security::Identity identity,
+                                    const typename P<4>::Args& args, async::TimePoint deadline,
+                                    typename P<4>::Res& res) {
+  const std::uint32_t version = version_;
+  RawCall call = version == 1   ? raw_call<P<1>>(narrow(args))
+                 : version == 3 ? raw_call<P<3>>(narrow(args))
+                                : raw_call<P<4>>(args);
+  co_return co_await call_raw(loop_, std::move(remote), std::move(identity), std::move(call), deadline,
+                              [&](xdr::Decoder& in) {
+                                if (version == 1) return decode_narrow<P<1>>(in, res);
+                                if (version == 3) return decode_narrow<P<3>>(in, res);
+                                return xdr::decode(in, res);
+                              });
 }
 
-/// Calls with the NLM version that the server speaks.
 template <template <std::uint32_t> class P>
-async::Task<Result<typename P<4>::Res>> Lockd::ask_there(Remote remote, security::Identity identity,
-                                                         typename P<4>::Args args,
-                                                         async::TimePoint deadline) {
-  if (version_ == 1)
-    return ask_narrow<P, 1>(std::move(remote), std::move(identity), std::move(args), deadline);
-  if (version_ == 3)
-    return ask_narrow<P, 3>(std::move(remote), std::move(identity), std::move(args), deadline);
-  return call<P<4>>(loop_, std::move(remote), std::move(identity), std::move(args), deadline);
+async::Task<Result<typename P<4>::Res>> Lockd::ask(security::Caller caller, typename P<4>::Args args,
+                                                   async::TimePoint deadline) {
+  typename P<4>::Res res;
+  auto done =
+      co_await ask_until(caller ? *caller : options_.identity, P<4>::name, deadline,
+                         [&](Remote remote, security::Identity identity, async::TimePoint latest) {
+                           return ask_once<P>(std::move(remote), std::move(identity), args, latest, res);
+                         });
+  if (!done) co_return done.error();
+  co_return std::move(res);
 }
 
 /// Repeats the call until the deadline: a server that restarts is away for a while, and then its lockd has
 /// another port.
-template <template <std::uint32_t> class P>
-async::Task<Result<typename P<4>::Res>> Lockd::ask(security::Caller caller, typename P<4>::Args args,
-                                                   async::TimePoint deadline) {
-  const security::Identity identity = caller ? *caller : options_.identity;
+async::Task<Status> Lockd::ask_until(security::Identity identity, const char* what, async::TimePoint deadline,
+                                     AskOnce once) {
   const async::TimePoint began = loop_.now();
   for (async::Backoff pause(kFirstPause, kLongestPause);;) {
     bool in_time = true;
     if (places_.must_wait()) in_time = co_await places_.wait(deadline);
     if (!in_time) {
-      co_return Error(ErrorKind::timeout, ETIMEDOUT, P<4>::name, options_.server,
+      co_return Error(ErrorKind::timeout, ETIMEDOUT, what, options_.server,
                       "earlier requests to the lock service have not been answered yet");
     }
     const auto latest = std::min(deadline, loop_.now() + options_.call_timeout);
@@ -204,12 +221,12 @@ async::Task<Result<typename P<4>::Res>> Lockd::ask(security::Caller caller, type
       const async::Places::Place place(places_);
       auto remote = co_await reach(latest);
       if (remote) {
-        auto answer = co_await ask_there<P>(*remote, identity, args, latest);
-        if (answer) {
+        auto asked = co_await once(*remote, identity, latest);
+        if (asked) {
           found_ = true;
-          co_return std::move(*answer);
+          co_return asked;
         }
-        error = answer.error();
+        error = asked.error();
       } else {
         error = remote.error();
       }
@@ -219,7 +236,7 @@ async::Task<Result<typename P<4>::Res>> Lockd::ask(security::Caller caller, type
     // If lockd was never reached, the search ends sooner than for one that restarts.
     const bool refused = error->errno_value() == ECONNREFUSED && loop_.now() - began >= options_.first_search;
     if (!found_ && (refused || error->errno_value() == EPROTONOSUPPORT)) {
-      co_return Error(ErrorKind::server, ENOLCK, P<4>::name, options_.server, error->text());
+      co_return Error(ErrorKind::server, ENOLCK, what, options_.server, error->text());
     }
     if (!gone) co_return *error;
     remote_.reset();
@@ -494,7 +511,8 @@ async::Task<void> Lockd::tell(nlm_res answer) {
   const auto latest = loop_.now() + options_.call_timeout;
   auto remote = co_await reach(latest);
   if (!remote) co_return;
-  auto done = co_await ask_there<NLM_GRANTED_RES>(*remote, options_.identity, std::move(answer), latest);
+  NLM_GRANTED_RES<4>::Res none;
+  auto done = co_await ask_once<NLM_GRANTED_RES>(*remote, options_.identity, answer, latest, none);
 }
 
 async::Task<Status> Lockd::try_to_listen() {

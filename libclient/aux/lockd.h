@@ -32,6 +32,7 @@
 #include <utility>
 #include <vector>
 
+#include "async/function_ref.h"
 #include "async/mutex.h"
 #include "async/places.h"
 #include "async/tasks.h"
@@ -96,12 +97,13 @@ class Lockd final : public engine::LockManager {
   template <template <std::uint32_t> class P>
   async::Task<Result<typename P<4>::Res>> ask(security::Caller caller, typename P<4>::Args args,
                                               async::TimePoint deadline);
-  template <template <std::uint32_t> class P, std::uint32_t V>
-  async::Task<Result<typename P<4>::Res>> ask_narrow(Remote remote, security::Identity identity,
-                                                     typename P<4>::Args args, async::TimePoint deadline);
+  /// Makes one call with the NLM version that the server speaks.
   template <template <std::uint32_t> class P>
-  async::Task<Result<typename P<4>::Res>> ask_there(Remote remote, security::Identity identity,
-                                                    typename P<4>::Args args, async::TimePoint deadline);
+  async::Task<Status> ask_once(Remote remote, security::Identity identity, const typename P<4>::Args& args,
+                               async::TimePoint deadline, typename P<4>::Res& res);
+  using AskOnce = async::FunctionRef<async::Task<Status>(Remote, security::Identity, async::TimePoint)>;
+  async::Task<Status> ask_until(security::Identity identity, const char* what, async::TimePoint deadline,
+                                AskOnce once);
   async::Task<Result<Remote>> reach(async::TimePoint deadline);
   [[nodiscard]] nlm4_lock to_wire(const Question& question);
   [[nodiscard]] bool reaches(const LockRange& range) const;

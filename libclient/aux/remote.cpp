@@ -327,9 +327,15 @@ async::Task<Result<std::vector<std::byte>>> call_raw(async::Loop& loop, Remote r
   co_return std::move(*done);
 }
 
-Error undecodable(const RawCall& call, const Remote& remote) {
-  return {ErrorKind::protocol, EPROTO, call.name, fabric::peer_text(remote.address.storage, remote.server),
-          "the server's answer cannot be decoded; please report this with a capture of the traffic"};
+async::Task<Status> call_raw(async::Loop& loop, Remote remote, security::Identity identity, RawCall call,
+                             async::TimePoint deadline, async::FunctionRef<bool(xdr::Decoder&)> decode) {
+  auto results = co_await call_raw(loop, remote, std::move(identity), call, deadline);
+  if (!results) co_return results.error();
+  xdr::Decoder in(*results);
+  if (decode(in) && in.finish()) co_return Status();
+  co_return Error(ErrorKind::protocol, EPROTO, call.name,
+                  fabric::peer_text(remote.address.storage, remote.server),
+                  "the server's answer cannot be decoded; please report this with a capture of the traffic");
 }
 
 }  // namespace nfsrdma::aux

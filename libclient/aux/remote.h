@@ -19,8 +19,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "async/function_ref.h"
 #include "async/helper.h"
 #include "nfsrdma/result.h"
 #include "rpc/channel.h"
@@ -70,23 +72,28 @@ Result<RawReply> call_and_wait(const Remote& remote, const RawCredential& creden
 async::Task<Result<std::vector<std::byte>>> call_raw(async::Loop& loop, Remote remote,
                                                      security::Identity identity, RawCall call,
                                                      async::TimePoint deadline);
-/// The Error of an answer that cannot be decoded.
-Error undecodable(const RawCall& call, const Remote& remote);
+/// Makes the call and has its results decoded. `decode` returns false if they are not what it expects; octets behind
+/// them are not expected either.
+async::Task<Status> call_raw(async::Loop& loop, Remote remote, security::Identity identity, RawCall call,
+                             async::TimePoint deadline, async::FunctionRef<bool(xdr::Decoder&)> decode);
+
+/// Returns a call of P with these arguments.
+template <class P>
+RawCall raw_call(const typename P::Args& args) {
+  xdr::Message message;
+  xdr::Encoder out(message);
+  xdr::encode(out, args);
+  const xdr::ConstBytes bytes = message.stream.bytes();
+  return {P::program, P::version, P::number, P::name, {bytes.begin(), bytes.end()}};
+}
 
 template <class P>
 async::Task<Result<typename P::Res>> call(async::Loop& loop, Remote remote, security::Identity identity,
                                           typename P::Args args, async::TimePoint deadline) {
-  xdr::Message message;
-  xdr::Encoder out(message);
-  xdr::encode(out, args);
-  RawCall raw{P::program, P::version, P::number, P::name, {}};
-  const xdr::ConstBytes bytes = message.stream.bytes();
-  raw.arguments.assign(bytes.begin(), bytes.end());
-  auto results = co_await call_raw(loop, remote, std::move(identity), raw, deadline);
-  if (!results) co_return results.error();
   typename P::Res res;
-  xdr::Decoder in(*results);
-  if (!xdr::decode(in, res) || !in.finish()) co_return undecodable(raw, remote);
+  auto done = co_await call_raw(loop, std::move(remote), std::move(identity), raw_call<P>(args), deadline,
+                                [&](xdr::Decoder& in) { return xdr::decode(in, res); });
+  if (!done) co_return done.error();
   co_return std::move(res);
 }
 

@@ -57,6 +57,28 @@ ProcedureCalls::Request ProcedureCalls::begin(std::uint32_t program, std::uint32
   return out;
 }
 
+/// Sends the request until the server gives an answer, or asks to wait beyond the deadline.
+async::Task<Result<rpc::ReplyInHand>> ProcedureCalls::send_until_done(
+    Request& request, async::FunctionRef<Decoded(xdr::Decoder&)> decode) {
+  for (;;) {
+    auto reply = co_await send(request);
+    if (!reply) {
+      end(request);
+      co_return reply;
+    }
+    request.sends += reply->sends() - 1;
+    const Decoded decoded = decode(reply->results());
+    const bool busy = decoded == Decoded::asks_to_wait;
+    bool again = busy;
+    if (busy) again = co_await waits(request);
+    if (again) continue;
+    end(request);
+    if (decoded == Decoded::nothing) co_return undecodable(request, reply->results().fault());
+    if (busy && may_have_been_done(request)) co_return in_doubt(request, still_busy(request));
+    co_return reply;
+  }
+}
+
 /// Sends the request after it has got a place among the calls in progress.
 async::Task<Result<rpc::ReplyInHand>> ProcedureCalls::send(Request& request) {
   // A caller without a security context (ticket) waits for one before it takes a place, because other calls

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "async/backoff.h"
+#include "async/function_ref.h"
 #include "async/places.h"
 #include "async/task.h"
 #include "engine/statistics.h"
@@ -104,6 +105,9 @@ class ProcedureCalls {
   };
   Request begin(std::uint32_t program, std::uint32_t version, std::uint32_t procedure, const Caller& caller,
                 security::Mark mark);
+  enum class Decoded : std::uint8_t { nothing, asks_to_wait, results };
+  async::Task<Result<rpc::ReplyInHand>> send_until_done(Request& request,
+                                                        async::FunctionRef<Decoded(xdr::Decoder&)> decode);
   async::Task<Result<rpc::ReplyInHand>> send(Request& request);
   async::Task<Result<rpc::ReplyInHand>> send_once(Request& request);
   async::Task<bool> waits(Request& request);
@@ -137,31 +141,21 @@ async::Task<Result<Answer<P>>> ProcedureCalls::call(Caller caller, typename P::A
   xdr::Encoder out(request.message);
   xdr::encode(out, args);
   if (size.eligible) request.results.push_back({into, false});
-  for (;;) {
-    auto reply = co_await send(request);
-    if (!reply) {
-      end(request);
-      co_return reply.error();
-    }
-    request.sends += reply->sends() - 1;
-    Answer<P> answer;
-    answer.reply.emplace(std::move(*reply));
-    answer.sends = request.sends;
-    xdr::Decoder& in = answer.reply->results();
-    const bool decoded = xdr::decode(in, answer.res) && in.finish();
+  Answer<P> answer;
+  const auto decode = [&](xdr::Decoder& in) {
+    answer.res = {};  // an earlier answer may have asked to wait
+    if (!xdr::decode(in, answer.res) || !in.finish()) return Decoded::nothing;
     if (mark != 0) xdr::mark_all(answer.res, mark);
-    bool again = false;
     if constexpr (P::version == kJukeboxVersion && requires { answer.res.tag(); }) {
-      again = decoded && static_cast<std::uint32_t>(answer.res.tag()) == kJukebox;
+      if (static_cast<std::uint32_t>(answer.res.tag()) == kJukebox) return Decoded::asks_to_wait;
     }
-    const bool asked_to_wait = again;
-    if (again) again = co_await waits(request);
-    if (again) continue;
-    end(request);
-    if (!decoded) co_return undecodable(request, in.fault());
-    if (asked_to_wait && may_have_been_done(request)) co_return in_doubt(request, still_busy(request));
-    co_return std::move(answer);
-  }
+    return Decoded::results;
+  };
+  auto reply = co_await send_until_done(request, decode);
+  if (!reply) co_return reply.error();
+  answer.reply.emplace(std::move(*reply));
+  answer.sends = request.sends;
+  co_return std::move(answer);
 }
 
 }  // namespace nfsrdma::calling

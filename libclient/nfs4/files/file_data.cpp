@@ -149,8 +149,9 @@ async::Task<Result<Attributes>> FileData::attributes() {
     }
     GETATTR4res res;
     const std::uint64_t before = session_.modifications().of(state_.handle());
-    auto done = co_await state_.call("GETATTR", add_getattr,
-                                     [&](CompoundReply& reply) { return reply.take<op::GETATTR>(res); });
+    auto done = co_await state_.call(
+        "GETATTR", [](Compound& compound) { add_getattr(compound); },
+        [&](CompoundReply& reply) { return reply.take<op::GETATTR>(res); });
     if (!done) co_return done.error();
     auto attributes = to_public(res.get<NFS4_OK>()->obj_attributes);
     if (!attributes) co_return undecodable_attributes(state_.path());

@@ -5,6 +5,7 @@
 #include "async/buggify.h"
 #include "nfs4/files/file_data.h"
 #include "nfs4/files/read_plus.h"
+#include "nfs4/state/loss_limit.h"
 #include "wire/nfs4/status.h"
 #include "writing/question.h"
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "async/backoff.h"
+#include "nfs4/state/loss_limit.h"
 #include "wire/nfs4/status.h"
 
 namespace nfsrdma::nfs4 {

@@ -93,6 +93,21 @@ bool take_getattr(CompoundReply& reply, std::optional<Attributes>& out) {
   return true;
 }
 
+async::Task<Status> ObjectOperations::at_spots(Caller caller, Spots spots, std::string text, const char* what,
+                                               async::FunctionRef<void(Compound&)> add,
+                                               async::FunctionRef<bool(CompoundReply&)> take) {
+  for (;;) {
+    auto compound = co_await compound_at(session_, what, caller, spots, add);
+    if (!compound) co_return compound.error();
+    auto reply = co_await session_.call(std::move(*compound));
+    if (!reply) co_return reply.error();
+    if (take_walks(*reply, spots) && take(*reply)) co_return Status();
+    auto crossed = co_await cross(session_, caller, spots, *reply);
+    if (!crossed) co_return crossed.error().about(what, text);
+    if (!*crossed) co_return session_.error_of(*reply, what, text);
+  }
+}
+
 // ---- finding ----
 
 async::Task<Result<Object>> ObjectOperations::find(Caller caller, Spot spot) {

@@ -96,6 +96,9 @@ class ObjectOperations : public Engine {
   template <class Out, std::size_t n, class Add, class Take>
   async::Task<Result<Out>> at(Caller caller, std::array<Spot*, n> spots, std::string text, const char* what,
                               Add add, Take take);
+  async::Task<Status> at_spots(Caller caller, Spots spots, std::string text, const char* what,
+                               async::FunctionRef<void(Compound&)> add,
+                               async::FunctionRef<bool(CompoundReply&)> take);
   /// Makes such a COMPOUND for one spot. An Error names the object at the spot, or the object in it that is
   /// called `name`.
   template <class Out, class Add, class Take>
@@ -143,17 +146,14 @@ class ObjectOperations : public Engine {
 template <class Out, std::size_t n, class Add, class Take>
 async::Task<Result<Out>> ObjectOperations::at(Caller caller, std::array<Spot*, n> spots, std::string text,
                                               const char* what, Add add, Take take) {
-  for (;;) {
-    auto compound = co_await compound_at(session_, what, caller, spots, add);
-    if (!compound) co_return compound.error();
-    auto reply = co_await session_.call(std::move(*compound));
-    if (!reply) co_return reply.error();
-    Out out{};
-    if (take_walks(*reply, spots) && take(*reply, out)) co_return std::move(out);
-    auto crossed = co_await cross(session_, caller, spots, *reply);
-    if (!crossed) co_return crossed.error().about(what, text);
-    if (!*crossed) co_return session_.error_of(*reply, what, text);
-  }
+  Out out{};
+  const auto take_out = [&](CompoundReply& reply) {
+    out = Out{};  // an earlier try may have filled it in part
+    return take(reply, out);
+  };
+  auto done = co_await at_spots(std::move(caller), spots, std::move(text), what, add, take_out);
+  if (!done) co_return done.error();
+  co_return std::move(out);
 }
 
 // ---- for other files whose COMPOUNDs end in attributes (open_files.cpp, file_data.cpp) ----

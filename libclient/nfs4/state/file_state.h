@@ -23,9 +23,9 @@
 #include <string>
 #include <utility>
 
+#include "async/function_ref.h"
 #include "async/under_way.h"
 #include "nfs4/state/client_lease.h"
-#include "nfs4/state/loss_limit.h"
 #include "nfs4/state/range_stateid.h"
 #include "nfs4/state/sent_request.h"
 
@@ -80,8 +80,8 @@ class FileState {
   /// Sends a COMPOUND of PUTFH and what `add(compound)` adds, which may use stateid(); `take(reply)` takes
   /// those results. The call is repeated after a lost stateid has been recovered. `sent_request`: the first
   /// transmission, if it has been sent already. `range`: the stateid that `add` uses in place of stateid().
-  template <class Add, class Take>
-  async::Task<Status> call(const char* what, Add add, Take take,
+  async::Task<Status> call(const char* what, async::FunctionRef<void(Compound&)> add,
+                           async::FunctionRef<bool(CompoundReply&)> take,
                            std::unique_ptr<SentRequest> sent_request = nullptr,
                            RangeStateid* range = nullptr);
   /// Waits until no lock of the file is being claimed again. A call that is sent before then could change
@@ -159,47 +159,5 @@ class FileState {
   unsigned uses_ = 0;             // calls with its stateid under way: CLOSE waits for them
   async::Event changed_;          // notified when any of these or the stateid changes
 };
-
-template <class Add, class Take>
-async::Task<Status> FileState::call(const char* what, Add add, Take take,
-                                    std::unique_ptr<SentRequest> sent_request, RangeStateid* range) {
-  const async::TimePoint deadline = sent_request ? sent_request->deadline : session_.default_deadline();
-  const async::Counted under_way(uses_, changed_);
-  bool sent_before = sent_request != nullptr;  // with a stateid that is unknown here
-  bool completed = false;                      // see regain_access()
-  for (LossLimit losses(session_.loop(), deadline);;) {
-    // Recovery opens the file again before it claims its locks. A call that was prepared in between would be
-    // sent after the loss of a lock that it needs.
-    if (session_.recovering() && !sent_request) (void)co_await session_.ready(deadline);
-    if (open_.claiming_locks && !sent_request) {
-      if (auto claimed = co_await locks_claimed(what, deadline); !claimed) co_return claimed;
-    }
-    if (auto error = useless_for(what); error && !sent_request) co_return *std::move(error);
-    const stateid4 used = open_.stateid;
-    Compound compound = session_.begin_on(open_.file, what, open_.caller);
-    add(compound);
-    if (sent_request && range != nullptr) range->was_another();
-    auto reply = co_await session_.call(std::move(compound), deadline, std::move(sent_request));
-    if (!reply) co_return reply.error();
-    if (reply->template take<op::PUTFH>() && take(*reply)) co_return Status();
-    const nfsstat4 status = reply->failed_status();
-    if (status == NFS4ERR_OPENMODE) {
-      const stateid4 sent = std::exchange(sent_before, false) ? stateid4() : used;
-      auto regained = co_await regain_access(sent, completed, deadline);
-      if (!regained) co_return regained.error();
-      if (*regained) continue;
-    }
-    const bool revoked = range != nullptr && range->may_be_revoked() && CallLayer::is_revoked(status);
-    const bool again = co_await losses.again(revoked || CallLayer::is_lost_state(status));
-    if (!again) co_return session_.error_of(*reply, what, open_.path);
-    if (range != nullptr && range->is_to_be_tried_again(status)) continue;
-    if (auto done = co_await reopen(used, status, deadline); !done) co_return done;
-    if (range == nullptr) continue;
-    lose_lock_of(*range, session_.error_of(*reply, what, open_.path));
-    // Opening the file again may have shown that the server restarted, and may have reclaimed the
-    // right to send the data.
-    if (range->is_discarded()) co_return discarded(status);
-  }
-}
 
 }  // namespace nfsrdma::nfs4

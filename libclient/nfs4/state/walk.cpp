@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace nfsrdma::nfs4 {
 namespace {
@@ -77,6 +78,26 @@ async::Task<Result<nfs_fh4>> walk(ClientLease& session, Caller caller, Spot spot
     part = Spot(found.get<NFS4_OK>()->object);
   } while (name != spot.names.end() || !part.names.empty());
   co_return *part.from;
+}
+
+async::Task<Result<Compound>> compound_at(ClientLease& session, const char* what, Caller caller, Spots spots,
+                                          async::FunctionRef<void(Compound&)> add) {
+  for (Spot* spot : spots) session.crossings().shorten(*spot);
+  const auto built = [&] {
+    Compound out = session.begin(what, caller, mark_of(session, spots));
+    add_walks(out, spots);
+    add(out);
+    return out;
+  };
+  Compound compound = built();
+  if (fits(session, compound)) co_return std::move(compound);
+  for (Spot* spot : spots) {
+    if (spot->names.empty()) continue;
+    auto handle = co_await walk(session, caller, *spot);
+    if (!handle) co_return handle.error();
+    *spot = Spot(*handle);
+  }
+  co_return built();
 }
 
 }  // namespace nfsrdma::nfs4

@@ -11,6 +11,7 @@
 
 #include <span>
 
+#include "async/function_ref.h"
 #include "engine/spot.h"
 #include "nfs4/state/client_lease.h"
 #include "nfs4/state/crossing.h"
@@ -40,25 +41,7 @@ inline security::Mark mark_of(const ClientLease& session, Spots spots) {
 
 /// Builds a COMPOUND of the walks and the operations that `add` adds behind them. If that exceeds the
 /// session's limits, the spots are first replaced by the handles that they lead to.
-template <class Add>
 async::Task<Result<Compound>> compound_at(ClientLease& session, const char* what, Caller caller, Spots spots,
-                                          Add add) {
-  for (Spot* spot : spots) session.crossings().shorten(*spot);
-  const auto built = [&] {
-    Compound out = session.begin(what, caller, mark_of(session, spots));
-    add_walks(out, spots);
-    add(out);
-    return out;
-  };
-  Compound compound = built();
-  if (fits(session, compound)) co_return std::move(compound);
-  for (Spot* spot : spots) {
-    if (spot->names.empty()) continue;
-    auto handle = co_await walk(session, caller, *spot);
-    if (!handle) co_return handle.error();
-    *spot = Spot(*handle);
-  }
-  co_return built();
-}
+                                          async::FunctionRef<void(Compound&)> add);
 
 }  // namespace nfsrdma::nfs4
