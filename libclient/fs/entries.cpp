@@ -13,9 +13,6 @@ namespace {
 /// from memory for as long as attributes are valid only if the name is that of a directory which the caller has
 /// walked through, and for any other name for this time.
 constexpr Seconds kLeafBelieved{0.2};
-/// A bound on the time from an answer to LOOKUP until a program that has used it opens the file. The kernel counts a
-/// name's validity from some time in between.
-constexpr auto kDelivery = std::chrono::seconds(1);
 }  // namespace
 
 Entry Entries::entry(const FileHandle& handle, const Inode& directory, const std::string& name,
@@ -34,7 +31,8 @@ Entry Entries::entry(const FileHandle& handle, const Inode& directory, const std
   const bool is_leaf = told.type != FileType::directory;
   const Seconds known = options_.several_users && is_leaf ? std::min(believed, kLeafBelieved) : believed;
   const auto until = loop_.now() + std::chrono::duration_cast<async::Clock::duration>(known);
-  if (known > Seconds(0)) inode->believed_until = std::max(inode->believed_until, until + kDelivery);
+  // The kernel counts the validity from the time at which it takes the answer.
+  if (known > Seconds(0)) inode->believed_until = std::max(inode->believed_until, until + OtherNames::kInUse);
   if (is_leaf && told.links == 1) name_checks_.has_one_name(inode);
   if (options_.several_users) {
     inode->names.believe(until);

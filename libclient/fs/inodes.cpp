@@ -152,8 +152,8 @@ const OtherNames::Name* Inodes::lead_elsewhere(Inode& inode, std::uint64_t found
   return inode.others.mark_wrong(found);
 }
 
-void Inodes::forget_other(Inode& inode, std::uint64_t found) {
-  drop_others(inode, [found](const OtherNames::Name& one) { return one.found == found; });
+void Inodes::dropped(Inode& inode, std::uint64_t found) {
+  inode.others.end(found, loop_.now() + OtherNames::kInUse);
 }
 
 std::shared_ptr<Inode> Inodes::at(std::uint64_t directory, const std::string& name) const {

@@ -100,8 +100,8 @@ class Inodes {
   /// Marks the place at which the inode was found at the time `found` as one that leads elsewhere, unless the inode
   /// was found there again. Returns that place if it is news and the kernel may still believe it.
   const OtherNames::Name* lead_elsewhere(Inode& inode, std::uint64_t found);
-  /// Removes from Inode::others what was found at this time.
-  void forget_other(Inode& inode, std::uint64_t found);
+  /// Called when the kernel has dropped the entry of the place that was found at this time.
+  void dropped(Inode& inode, std::uint64_t found);
   /// Returns the inode that has this place as its own and was found there last; null if none is known.
   [[nodiscard]] std::shared_ptr<Inode> at(std::uint64_t directory, const std::string& name) const;
   /// Returns the inode that was found at this place last, even if it was found at other places later, and the time at

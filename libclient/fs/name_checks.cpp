@@ -41,7 +41,7 @@ void NameChecks::leads_elsewhere(const std::shared_ptr<Inode>& inode, std::uint6
   const OtherNames::Name* const name = inodes_.lead_elsewhere(*inode, found);
   if (name == nullptr) return;
   if (inodes_.believed_at(name->directory, name->name).inode != inode) {
-    inodes_.forget_other(*inode, found);
+    inodes_.dropped(*inode, found);
   } else if (drop_name_) {
     background_.spawn(drop_name(inode, *name));
   }
@@ -55,7 +55,7 @@ void NameChecks::has_one_name(const std::shared_ptr<Inode>& inode) {
 
 async::Task<void> NameChecks::drop_name(std::shared_ptr<Inode> inode, OtherNames::Name name) {
   co_await drop_name_(name.directory, name.name);
-  inodes_.forget_other(*inode, name.found);
+  inodes_.dropped(*inode, name.found);
 }
 
 void NameChecks::looked_up(std::uint64_t directory, const std::string& name, const FileHandle* found) {

@@ -12,7 +12,8 @@
 //                                     zero, so that it looks them up at each use.
 //   Does a name lead elsewhere?       Yes once it is_wrong: an open has checked it, or the server has said that the file
 //                                     has one link and the file was found by another name. The kernel is then notified
-//                                     to drop its entry, and the name stays in the list until that is done.
+//                                     to drop its entry. The name stays in the list until kInUse after that is done,
+//                                     because a program may have walked through the entry just before.
 //   May a thread open the file        Not while a name is wrong. Its open fails with ESTALE, upon which Linux walks the
 //   meanwhile?                        path again and looks up each name of it. If that leads to this file, the thread
 //                                     opens it without a check of the names in the list (second_tries.h).
@@ -21,6 +22,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -34,6 +36,8 @@ namespace nfsrdma::fs {
 class OtherNames {
  public:
   static constexpr std::size_t kMost = 4;
+  /// A bound on the time from the kernel's use of an entry, for a program that opens the file, until the mount sees the open.
+  static constexpr auto kInUse = std::chrono::seconds(1);
 
   struct Name {
     std::uint64_t directory = 0;
@@ -61,6 +65,11 @@ class OtherNames {
     const auto at = std::ranges::find(names_, found, &Name::found);
     if (at == names_.end() || std::exchange(at->is_wrong, true)) return nullptr;
     return &*at;
+  }
+  /// Called when the kernel does not use the entry that was found at this time after `until`.
+  void end(std::uint64_t found, async::TimePoint until) {
+    const auto at = std::ranges::find(names_, found, &Name::found);
+    if (at != names_.end()) at->until = std::min(at->until, until);
   }
   /// Takes the names for which `is_meant` is true out of the list.
   template <class Predicate>
