@@ -3,7 +3,7 @@
 #
 #   tests/run.sh                  install packages, build, and run all tests; half an hour on 2 idle cores
 #   tests/run.sh --quick          build and run unit, conformance and format checks only
-#   tests/run.sh --stage NAME     run one stage by itself: format, tidy, man, asan, tsan, fuzz, mutants
+#   tests/run.sh --stage NAME     run one stage by itself: format, tidy, man, single, asan, tsan, fuzz, mutants
 #
 # The output ends with ctest's summary and one line that counts the skipped tests (tests/skipped.sh). The stages are ctest
 # tests, too, so they run in parallel where that is safe. If you are not root, sudo asks for your password; the build
@@ -213,6 +213,14 @@ stage_mutants() {
   [ -z "${NFSRDMA_LONG:-}" ] || timed "mutants" "$root/tests/mutants/run.sh" --jobs "$jobs"
 }
 
+# Each source by itself, as the other builds do not compile them (NFSRDMA_UNITY): whether it includes what it uses, and the
+# warnings that only make sense there.
+stage_single() {
+  [ -n "${NFSRDMA_LONG:-}" ] || skip "single: every source by itself, which takes long: NFSRDMA_LONG=1"
+  timed "configure single" configure "$build-single" -DNFSRDMA_UNITY=OFF
+  timed "build single" compile "$build-single"
+}
+
 # run_tests OPTION …: ctest with its summary, and a last line that counts what was skipped.
 run_tests() {
   local status=0
@@ -225,7 +233,7 @@ if [ "${1:-}" = --stage ]; then
   # What only computes stands back behind what has to be in time.
   renice -n 10 -p $$ > /dev/null || echo "run.sh: the priority cannot be lowered; the stage runs at the normal one" >&2
   case ${2:-} in
-    format | tidy | man | asan | tsan | fuzz | mutants) "stage_$2"; exit ;;
+    format | tidy | man | single | asan | tsan | fuzz | mutants) "stage_$2"; exit ;;
     *) echo "run.sh: there is no stage '${2:-}'; see tests/run.sh --help" >&2; exit 2 ;;
   esac
 fi

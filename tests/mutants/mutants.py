@@ -162,7 +162,7 @@ def run(mutants, jobs, top):
     results, lock, free = {}, threading.Lock(), []
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         # No optimisation: a fault costs one compilation.
-        free.extend(pool.map(lambda n: Tree(top, str(n), cores, ['-DCMAKE_CXX_FLAGS_DEBUG=-O0 -g1']), range(jobs)))
+        free.extend(pool.map(lambda n: Tree(top, str(n), cores, ['-DCMAKE_CXX_FLAGS_DEBUG=-O0 -g1', '-DNFSRDMA_UNITY=OFF']), range(jobs)))
 
         def prepare(tree):
             if not tree.compile():
