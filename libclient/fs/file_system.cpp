@@ -28,7 +28,10 @@ FileSystem::FileSystem(std::shared_ptr<Engine> engine, const CacheOptions& optio
   server.promises().keep_delegated(state.options.most_delegated);
   server.promises().hold_closes();
   server.promises().on_delegation_end([this](const FileHandle& handle) {
-    if (const auto inode = state.inodes.find(handle)) state.freshness.delegation_ended(*inode);
+    const auto inode = state.inodes.find(handle);
+    if (!inode) return;
+    ++inode->delegations_ended;
+    state.freshness.delegation_ended(*inode);
   });
   server.on_lost_data([this](const FileHandle& handle, const Error& error) {
     if (const auto inode = state.inodes.find(handle)) state.writes.lost(*inode, error);

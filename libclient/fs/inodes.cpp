@@ -122,6 +122,7 @@ void Inodes::place(Inode& inode, std::uint64_t directory, const std::string& nam
   if (known.empty()) by_place_.emplace(hash_of(directory, name), inode.id);
   inode.parent = directory;
   inode.label = name;
+  inode.place_checked_under.reset();
   inode.believed_until = known.empty() ? async::TimePoint() : known.front().until;
 }
 

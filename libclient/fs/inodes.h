@@ -50,6 +50,10 @@ struct Inode {
   std::uint64_t found = 0;  ///< increases each time the inode is found at a place; orders these events
   async::TimePoint believed_until{};  ///< when the kernel's entry for this place expires
   OtherNames others;                  ///< other places that the kernel may use without a LOOKUP
+  /// A delegation keeps other clients from renaming or removing the file, so under one an open asks the server for
+  /// nothing, if the place was found to lead here since it was granted. It was if these numbers are equal.
+  std::uint64_t delegations_ended = 0;
+  std::optional<std::uint64_t> place_checked_under;
   FileType type = FileType::unknown;
   SearchRights searchers;  ///< only in a directory, on a mount for several users
   NameChanges entries;     ///< only in a directory: changes of names by this mount

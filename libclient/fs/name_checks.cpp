@@ -9,10 +9,12 @@
 
 namespace nfsrdma::fs {
 
-std::shared_ptr<NameChecks::Checks> NameChecks::begin(const Caller& caller, const Inode& inode) {
+std::shared_ptr<NameChecks::Checks> NameChecks::begin(const Caller& caller, const Inode& inode,
+                                                      bool own_place) {
   std::vector<OtherNames::Name> names;
   const auto is_believed = [&](const OtherNames::Name& one) { return loop_.now() < one.until; };
   std::ranges::copy_if(inode.others.all(), std::back_inserter(names), is_believed);
+  if (own_place) names.push_back({inode.parent, inode.label, inode.believed_until, inode.found});
   if (names.empty()) return nullptr;
   const auto out = std::make_shared<Checks>(loop_);
   out->under_way = names.size();

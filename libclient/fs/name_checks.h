@@ -37,15 +37,17 @@ class NameChecks final : Part {
   using DropName = std::function<async::Task<void>(std::uint64_t directory, std::string name)>;
   void on_wrong_name(DropName sink) { drop_name_ = std::move(sink); }
 
-  /// Checks of the names in Inode::others, made while the file is being opened.
+  /// Checks of names, made while the file is being opened.
   struct Checks {
     explicit Checks(async::Loop& loop) : ended(loop) {}
     std::size_t under_way = 0;
-    std::vector<std::uint64_t> wrong;  ///< OtherNames::Name::found of the names that lead elsewhere
+    std::vector<std::uint64_t> wrong;  ///< Inode::found of the names that lead elsewhere
     std::optional<Error> failed;       ///< the server has not answered one of the questions
     async::Event ended;
   };
-  [[nodiscard]] std::shared_ptr<Checks> begin(const Caller& caller, const Inode& inode);
+  /// Begins to check the names in Inode::others, and the inode's own place if `own_place`. Returns null if there is nothing
+  /// to check.
+  [[nodiscard]] std::shared_ptr<Checks> begin(const Caller& caller, const Inode& inode, bool own_place);
   /// Handles a name that leads elsewhere, the one at which the inode was found at the time `found`: the kernel drops its
   /// entry, unless it got another inode for this name since.
   void leads_elsewhere(const std::shared_ptr<Inode>& inode, std::uint64_t found);

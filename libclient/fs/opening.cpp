@@ -71,8 +71,12 @@ async::Task<Result<OpenedFile>> Opening::open(Caller caller, std::uint64_t id, i
   const std::uint64_t found = (*inode)->found;
   std::optional<Place> found_at = place_of(**inode, refused_at == found);
   const bool by_name = found_at && !found_at->fresh;
+  // The engine checks the place, but not under a delegation.
+  const std::uint64_t ended = (*inode)->delegations_ended;
+  const bool own_place =
+      by_name && engine_->promises().delegated((*inode)->handle) && (*inode)->place_checked_under != ended;
   std::shared_ptr<NameChecks::Checks> checks;
-  if (options_.checks_names() && !refused_at) checks = name_checks_.begin(caller, **inode);
+  if (options_.checks_names() && !refused_at) checks = name_checks_.begin(caller, **inode, own_place);
   const std::shared_ptr<EarlyReads::Early> early = early_reads_.begin(caller, **inode, flags);
   auto opened = co_await engine_->open(caller, (*inode)->handle, (*inode)->label, access_of(flags),
                                        std::move(found_at));
@@ -86,6 +90,8 @@ async::Task<Result<OpenedFile>> Opening::open(Caller caller, std::uint64_t id, i
   if (checks && checks->failed) co_return *checks->failed;
   if (opened) removal_.retries().arrived(thread);
   if (!opened) co_return opened.error();
+  if (by_name && (*inode)->found == found && engine_->promises().delegated((*inode)->handle))
+    (*inode)->place_checked_under = ended;
   const std::optional<Attributes>& told = opened->object.attributes;
   if (auto allowed = co_await may_read(caller, id, flags, told); !allowed) co_return allowed.error();
   if (told) freshness_.keep(**inode, *told, asked);

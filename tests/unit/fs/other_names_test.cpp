@@ -3,8 +3,10 @@
 
 #include <fcntl.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,6 +56,13 @@ struct SeveralNames : nfsrdma::testing::MountedEngine {
     const auto found = other->run(find_name(other->engine, who, other->root, from));
     REQUIRE((found && *found));
     CHECK(other->run(other->engine.link(who, (*found)->handle, other->root, to)));
+  }
+  /// Gives delegations back.
+  void end() {
+    client->run([](async::Task<void> closed) -> async::Task<bool> {
+      co_await std::move(closed);
+      co_return true;
+    }(files->closed()));
   }
   int open(std::uint32_t thread = 0) {
     auto opened = client->run(files->open(who, file, O_RDONLY, thread));
@@ -137,6 +146,39 @@ TEST_CASE("F10 of two names of a file either may have been opened") {
   m.pass(1);
   CHECK(m.open(3) == 0);
   CHECK(m.dropped.size() == 1);
+}
+
+TEST_CASE("F10 under a delegation a name is checked that led to the file before the delegation was granted") {
+  SeveralNames m;
+  m.server.set_delegations(true);
+  m.begin({"a"});
+  const OpenedFile held = m.get(m.files->open(m.who, m.file, O_RDONLY, 7));
+  REQUIRE(m.server.delegations() == 1);
+  m.server.clear_calls();
+  CHECK(m.open(1) == 0);
+  CHECK(m.calls().empty());  // nobody can have renamed the file since
+  SUBCASE("the delegation is lost, and the file is opened again by its handle, with another one") {
+    m.server.forget_stateids();
+    m.other_renames("a", "b");
+    m.server.add_file("/a", "new");
+    std::array<std::byte, 10> data{};
+    CHECK(m.get(held.handle->file()->read(data, 0)) == 3);
+    REQUIRE(m.server.delegations() == 1);
+    CHECK(m.open(1) == ESTALE);
+    CHECK(m.dropped == std::vector<std::string>{"a"});
+    CHECK(m.lookup("b").inode == m.file);
+    CHECK(m.open(1) == 0);
+  }
+  SUBCASE("it is found by another name") {
+    m.other_links("a", "b");
+    CHECK(m.lookup("b").inode == m.file);
+    CHECK(m.open(1) == 0);
+    m.server.clear_calls();
+    CHECK(m.lookup("b").inode == m.file);
+    CHECK(m.open(1) == 0);
+  }
+  CHECK(m.error(m.files->close(held.handle)) == 0);
+  m.end();
 }
 
 TEST_CASE("F10 a name that may not be looked up is no reason not to open the file, no answer is one") {
