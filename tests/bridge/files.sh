@@ -55,6 +55,7 @@ check_tree_edges() {
 use plain
 for size in 0 1 1023 1024 1025 4095 4096 4097 $((MiB - 1)) $((MiB + 1)) $((64 * MiB)); do check_content "$size"; done
 check_pipes
+check_given_up
 check_listing 2000
 check_objects
 check_trees

@@ -41,6 +41,8 @@ TEST_CASE("T28 nfs4: READs that are given up cost nobody anything") {
   }
   CHECK(c.channel.facts().connects == 1);
   CHECK(c.notices.empty());
+  CHECK(c.turn_until([&] { return c.session.holdings().slots_retired == 0; }));
+  CHECK(c.turn_until([&] { return c.session.holdings().slots_busy == 0; }));
   CHECK(c.channel.credits_in_use() == 0);
   CHECK(ok(c.run(c.files.close(std::move(file)))));
 }

@@ -12,6 +12,7 @@ if [ "$side" = guest ]; then fabric=verbs fabric_words=(verbs "$LAB_DEVICES" 'me
 
 for size in 0 1 1023 1024 1025 4095 4096 4097 $((MiB - 1)) $((MiB + 1)) $((64 * MiB)); do check_content "$size"; done
 check_pipes
+[ "$side" = guest ] || check_given_up "$lab" ns
 check_listing $([ "$side" = guest ] && echo 2000 || echo 20000)
 check_trees
 # What follows is the same over every fabric: once in the guest, where a process takes long, is enough.

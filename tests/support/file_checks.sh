@@ -7,6 +7,13 @@
 # says who the program is.
 MiB=1048576
 
+# check_given_up [WRAPPER …]: READs of a File that is destroyed, with the slots of one session.
+check_given_up() {
+  local program=${NFSRDMA_GIVE_UP:-$here/../../build/tests/bridge/nfsrdma-give-up}
+  on_server "head -c $((8 * MiB)) /dev/urandom > '$export/given-up' && chmod 644 '$export/given-up'"
+  expect_exit 0 "READs that are given up cost nobody anything" "$@" "$program" "$(url given-up)"
+}
+
 # check_content SIZE: put, cat and get of a file of that size.
 check_content() {
   local size=$1 name=f-$1 sum

@@ -25,8 +25,8 @@ std::uint32_t SlotTable::usable() const {
 bool SlotTable::is_spent() const {
   if (slots_.empty() || retired_ == 0) return false;
   const std::uint32_t end = usable();
-  const auto gone =
-      std::count_if(slots_.begin(), slots_.begin() + end, [](const Slot& one) { return one.retired; });
+  const auto gone = std::count_if(slots_.begin(), slots_.begin() + end,
+                                  [](const Slot& one) { return one.retired && !one.asked; });
   return gone * 2 > end || gone == end;
 }
 
@@ -59,6 +59,13 @@ void SlotTable::give_back(std::uint32_t slot) {
   while (highest_busy_ > 0 && !slots_[highest_busy_].busy) --highest_busy_;
 }
 
+std::optional<SlotTable::Use> SlotTable::ask_again(std::uint32_t slot, std::uint64_t generation) {
+  if (generation != generation_ || !slots_[slot].retired || slots_[slot].busy) return std::nullopt;
+  slots_[slot].busy = true;
+  highest_busy_ = std::max(highest_busy_, slot);
+  return Use(*this, slot);
+}
+
 void SlotTable::Use::end(End how) {
   if (table_ == nullptr) return;
   SlotTable& table = *std::exchange(table_, nullptr);
@@ -68,18 +75,19 @@ void SlotTable::Use::end(End how) {
     return;
   }
   Slot& slot = table.slots_[slot_];
+  const bool was_retired = slot.retired;
   if (how == End::answered) ++slot.sequence;
-  if (how == End::retired) {
-    slot.retired = true;
-    ++table.retired_;
-  }
+  slot.retired = how != End::answered && (how != End::unsent || was_retired);
+  slot.asked = false;
+  if (slot.retired != was_retired) table.retired_ += slot.retired ? 1 : -1U;
   table.give_back(slot_);
-  if (how == End::retired) {
-    if (table.on_retired) table.on_retired();
-    table.look_if_spent();
-  } else if (table.on_free) {
-    table.on_free();
+  if (!slot.retired) {
+    if (table.on_free) table.on_free();
+    return;
   }
+  if (how == End::unanswered && !was_retired && table.on_unanswered) slot.asked = table.on_unanswered(slot_);
+  if (table.on_retired) table.on_retired();
+  table.look_if_spent();
 }
 
 }  // namespace nfsrdma::nfs4

@@ -1,14 +1,17 @@
 // The client's side of a session's slot table (RFC 8881 2.10.6.1): which slots are free, which have a request
 // under way, and which ended with a request whose outcome is unknown.
 //
-// A slot in use is a SlotTable::Use. A Use ends in one of three ways, and another request may get the slot
+// A slot in use is a SlotTable::Use. A Use ends in one of four ways, and another request may get the slot
 // after two of them only:
-//   answered   the server has executed the request, or its cached Reply came: the sequence id is used up
-//   unsent     the server has certainly not executed the request: the sequence id is still to be used
-//   retired    a request left and its outcome is unknown. No request gets the slot until the session is
-//              replaced, because the server could answer it with the Reply to the first one (2.10.6.1.3).
-// A Use that is destroyed before any of these, as with a task that is dropped while it waits, retires its
-// slot.
+//   answered     the server has executed the request, or its cached Reply came: the sequence id is used up
+//   unsent       the server has certainly not executed the request: the sequence id is still to be used
+//   unanswered   a request left, and nobody waits for its Reply any more. No request gets the slot, because the
+//                server could answer it with the Reply to the first one (2.10.6.1.3), but somebody may ask the
+//                server what became of that (on_unanswered, ask_again()), and then the slot is usable again.
+//                A Use that is destroyed before it has ended, as with a task that is dropped while it waits,
+//                ends so.
+//   retired      the Reply cannot be used (RFC 8267 4.5), or the server does not know the slot. No request gets
+//                the slot until the session is replaced.
 //
 // Pure: no loop, no clock, no I/O. Confined to one thread. A Use may outlive its session and the table's next
 // reset(), but not the table.
@@ -35,7 +38,7 @@ class SlotTable {
         : table_(std::exchange(other.table_, nullptr)), slot_(other.slot_), generation_(other.generation_) {}
     Use& operator=(Use&& other) noexcept {
       if (this == &other) return *this;
-      retire();
+      end(End::unanswered);
       table_ = std::exchange(other.table_, nullptr);
       slot_ = other.slot_;
       generation_ = other.generation_;
@@ -43,10 +46,14 @@ class SlotTable {
     }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
-    ~Use() { retire(); }
+    ~Use() { end(End::unanswered); }
     void answered() { end(End::answered); }
     void unsent() { end(End::unsent); }
     void retire() { end(End::retired); }
+    /// Returns whether this is the Use that ask_again() has given out.
+    [[nodiscard]] bool is_question() const {
+      return table_ != nullptr && current() && table_->slots_[slot_].retired;
+    }
     [[nodiscard]] std::uint32_t slot() const { return slot_; }
     /// Whether the slot belongs to the present session.
     [[nodiscard]] bool current() const { return table_ != nullptr && generation_ == table_->generation_; }
@@ -54,7 +61,7 @@ class SlotTable {
 
    private:
     friend class SlotTable;
-    enum class End : unsigned char { answered, unsent, retired };
+    enum class End : unsigned char { answered, unsent, unanswered, retired };
     Use(SlotTable& table, std::uint32_t slot) : table_(&table), slot_(slot), generation_(table.generation_) {}
     void end(End how);
     SlotTable* table_;
@@ -64,6 +71,12 @@ class SlotTable {
   /// Takes the lowest free slot, because low numbers let the server shrink its table. Returns none if no slot
   /// is free.
   std::optional<Use> take();
+  /// Returns the slot of an unanswered request, with that request's sequence id, for a SEQUENCE that asks what became of
+  /// it. If this Use is answered, the slot is free. If it ends in any other way, the slot is retired for good. Returns
+  /// none if the session has been replaced since `generation`.
+  std::optional<Use> ask_again(std::uint32_t slot, std::uint64_t generation);
+  /// Returns a number that grows with each session.
+  [[nodiscard]] std::uint64_t generation() const { return generation_; }
   [[nodiscard]] bool has_free() const { return find_free().has_value(); }
   [[nodiscard]] std::uint32_t busy() const;
   [[nodiscard]] std::uint32_t retired() const { return retired_; }
@@ -94,6 +107,9 @@ class SlotTable {
   /// Called when a Use has ended: its slot is free again (on_free), or was retired (on_retired). Neither is
   /// called by reset(), which frees all slots at once; the caller of reset() acts on that itself.
   std::function<void()> on_free, on_retired;
+  /// Called when a Use has ended unanswered. Returns true if ask_again() will be called for the slot, which then does not
+  /// count for is_spent() until the answer is there.
+  std::function<bool(std::uint32_t slot)> on_unanswered;
   /// Called when a Use of an earlier session has ended.
   std::function<void()> on_left_over_ended;
   /// Called when is_spent() holds after a change that may have caused it.
@@ -103,7 +119,8 @@ class SlotTable {
   struct Slot {
     std::uint32_t sequence = 1;  // sequence id of the next request
     bool busy = false;
-    bool retired = false;
+    bool retired = false;  // no request gets it
+    bool asked = false;    // retired, and the server is being asked what became of the last request
   };
   static constexpr std::uint32_t kWord = 64;
   void note_free(std::uint32_t slot, bool is_free) {

@@ -1,6 +1,7 @@
 #include "nfs4/session/session.h"
 
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
 #include "async/backoff.h"
@@ -22,6 +23,16 @@ constexpr std::uint32_t kStatusResult = 8;     // operation, status
 constexpr std::uint32_t kLeastReply = kReplyHeader + kCompoundHeader + kSequenceResult + kStatusResult;
 static_assert(kLeastReply == 88);
 
+/// The time that the server has for a request which nobody waits for any more, before it is asked about it.
+constexpr auto kBeforeAsking = std::chrono::milliseconds(5);
+
+/// Whether the server may still answer the request.
+bool is_unanswered(rpcrdma::Failure failure) {
+  using rpcrdma::Failure;
+  return failure != Failure::none && failure != Failure::err_vers && failure != Failure::err_chunk &&
+         failure != Failure::bad_reply;
+}
+
 }  // namespace
 
 Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notices)
@@ -39,6 +50,11 @@ Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notic
                    [this](const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent) {
                      take_sequence(ok, current, sent, false);
                    }}) {
+  slots_.table().on_unanswered = [this](std::uint32_t slot) {
+    if (phase_ != Phase::open) return false;
+    background_.spawn(ask_about(slot, slots_.table().generation()));
+    return true;
+  };
   lanes_.prove_by(
       [this](rpc::Channel& over) { return handshake_.leads_to_server(over, default_deadline()); });
 }
@@ -124,7 +140,7 @@ async::Task<Result<CompoundReply>> Session::attempt(Compound& compound, Course& 
   if (sent_request)
     use.emplace(std::move(sent_request->use));
   else
-    use = slots_.take_now();
+    use = course.use ? std::exchange(course.use, std::nullopt) : slots_.take_now();
   if (!use) use = co_await slots_.wait(course.deadline);
   if (!use) {
     co_return Error(ErrorKind::timeout, ETIMEDOUT, compound.what(), channel_.server(),
@@ -175,8 +191,10 @@ async::Task<Result<CompoundReply>> Session::attempt(Compound& compound, Course& 
     // recognise.
     if (outcome.failure == rpcrdma::Failure::cancelled) continue;
     if (outcome.failure != rpcrdma::Failure::none && !attempt.in_doubt) request.use.unsent();
-    // If there is no Reply in time, or one that cannot be used (RFC 8267 4.5), ~Use() retires the slot.
-    if (!reply) co_return reply.error();
+    if (!reply) {
+      if (!is_unanswered(outcome.failure)) request.use.retire();  // RFC 8267 4.5
+      co_return reply.error();
+    }
     reply->set_epoch(epoch);
     SEQUENCE4res result;
     if (reply->take<op::SEQUENCE>(result)) {
@@ -199,12 +217,30 @@ async::Task<Result<CompoundReply>> Session::attempt(Compound& compound, Course& 
     const nfsstat4 status = reply->failed_status();
     const Error error = error_of(*reply, compound.what(), channel_.server());
     // The Reply cannot be decoded, so it is not known what became of the request.
-    if (status == NFS4_OK) co_return error;
+    if (status == NFS4_OK) {
+      request.use.retire();
+      co_return error;
+    }
     ++request.refused;
     request.note_doubt();
     const bool once_more = co_await goes_on(request, status, channel);
     if (!once_more) co_return error;
   }
+}
+
+/// Finds out what became of a request that nobody waits for any more, by a SEQUENCE alone in its slot. While the server
+/// executes the request, it answers DELAY. Afterwards it answers from its reply cache, or says RETRY_UNCACHED_REP or
+/// SEQ_FALSE_RETRY. If it never got the request, it executes the SEQUENCE, and a request that comes later is too old. In
+/// each case the slot can be used again.
+async::Task<void> Session::ask_about(std::uint32_t slot, std::uint64_t generation) {
+  co_await loop().sleep_for(kBeforeAsking);
+  Course course{.deadline = default_deadline()};
+  if (recovering()) (void)co_await ready(course.deadline);
+  course.use = slots_.table().ask_again(slot, generation);
+  if (!course.use) co_return;
+  Compound compound = begin("SEQUENCE");
+  Attempt attempt;
+  (void)co_await this->attempt(compound, course, attempt);
 }
 
 /// Called when the server has refused SEQUENCE. Returns true if the request is to be sent again in the same
@@ -254,6 +290,11 @@ async::Task<bool> Session::goes_on(Request& request, nfsstat4 status, const rpc:
       }
       break;
     case Refused::other_slot:
+      // The request that the question is about has been executed.
+      if (status == NFS4ERR_SEQ_FALSE_RETRY && use.is_question()) {
+        use.answered();
+        co_return false;
+      }
       if (status == NFS4ERR_BADSLOT && current) slots_.table().cut(use.slot());
       attempt.verdict = status == NFS4ERR_BADSLOT && use.slot() == 0 ? Verdict::unsettled : Verdict::again;
       use.retire();

@@ -7,7 +7,8 @@
 // Exactly once (RFC 8881 2.10.6). A request that has left stays in its slot, with its sequence id, until the
 // server answers it: it is sent again over a new connection, over another one, and while SEQUENCE is answered
 // with DELAY, which on Linux means that the request is still being executed. If the waiting ends in another
-// way (a deadline, or a caller that goes away), the slot is retired: no other request gets it. If the session
+// way (a deadline, or a caller that goes away), no other request gets the slot until the server has said what
+// became of the first one: a SEQUENCE alone, in its place, asks for that (ask_about()). If the session
 // itself is lost while a request is under way, this client can no longer find out from the slot whether the
 // server executed the request. A request that does no harm the second time is then made again. A request that
 // may do harm (Compound::repeatable() is false) ends with ErrorKind::unknown_outcome, and its caller looks at
@@ -33,8 +34,8 @@
 // changed on such a server (a deviation from RFC 8881 2.10.6.1.3). If the answer to one of them is lost, the
 // server says RETRY_UNCACHED_REP when the request is sent again, and the outcome is not known.
 //
-// A slot whose last call ended without a usable Reply is retired as well (RFC 8267 4.5). When too few slots
-// are left, the session is replaced by a new one. The slots themselves are in compound/slot_table.h.
+// A slot whose last call ended with a Reply that cannot be used is retired (RFC 8267 4.5), and so is one about
+// which the server has not answered in time. When too few slots are left, the session is replaced by a new one. The slots themselves are in compound/slot_table.h.
 //
 // Confined to the thread that runs the loop.
 #pragma once
@@ -103,6 +104,7 @@ class Session final : public ClientLease {
   Recovery& recovery() override { return recovery_; }
   [[nodiscard]] const Recovery& recovery() const override { return recovery_; }
   async::Task<bool> goes_on(Request& request, nfsstat4 status, const rpc::Channel& channel);
+  async::Task<void> ask_about(std::uint32_t slot, std::uint64_t generation);
   void take_sequence(const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent, bool for_recovery);
   void handle_status_flags(std::uint32_t flags);
 

@@ -15,6 +15,7 @@ SlotQueue::SlotQueue(async::Loop& loop, engine::ServerCounters& counters)
 
 SlotQueue::~SlotQueue() {
   table_.on_free = table_.on_retired = table_.on_left_over_ended = table_.on_spent = nullptr;
+  table_.on_unanswered = nullptr;
 }
 
 std::optional<SlotTable::Use> SlotQueue::take_now() {

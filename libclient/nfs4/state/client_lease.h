@@ -162,6 +162,8 @@ class ClientLease : public CallLayer {
     const bool for_recovery = false;
     /// The first transmission, if the fast path has sent it.
     std::unique_ptr<SentRequest> sent_request = nullptr;
+    /// Session: the slot, if the request has to have this one.
+    std::optional<SlotTable::Use> use = std::nullopt;
     /// The server may have executed the request although its answer, if there is one, does not say so.
     bool in_doubt = false;
     /// Session: whether the server is asked to cache the Reply if the request is not idempotent. An attempt

@@ -82,6 +82,69 @@ TEST_CASE("S2 slots: what is used up, what is still to be used, and what is nobo
   CHECK(table.take()->sequence() == 1);
 }
 
+TEST_CASE(
+    "S2 slots: who asks what became of an unanswered request gives its slot back, or retires it for good") {
+  SlotTable table;
+  table.reset(1);
+  bool will_ask = true;
+  int unanswered = 0, spent = 0, freed = 0;
+  table.on_unanswered = [&](std::uint32_t slot) {
+    CHECK(slot == 0);
+    ++unanswered;
+    return will_ask;
+  };
+  table.on_spent = [&] { ++spent; };
+  table.on_free = [&] { ++freed; };
+  const std::uint64_t generation = table.generation();
+  CHECK_FALSE(table.ask_again(0, generation));  // nothing is unanswered
+  table.take().reset();
+  CHECK(unanswered == 1);
+  CHECK(table.retired() == 1);
+  CHECK_FALSE(table.is_spent());
+  CHECK_FALSE(table.take());
+  SUBCASE("the session was replaced") {
+    table.reset(1);
+    CHECK_FALSE(table.ask_again(0, generation));
+    CHECK_FALSE(table.take()->is_question());
+    return;
+  }
+  auto question = table.ask_again(0, generation);
+  REQUIRE(question);
+  CHECK(question->is_question());
+  CHECK(question->sequence() == 1);
+  CHECK(table.busy() == 1);
+  CHECK_FALSE(table.ask_again(0, generation));
+  SUBCASE("the server has answered") {
+    question->answered();
+    CHECK(freed == 1);
+    CHECK(table.retired() == 0);
+    auto next = table.take();
+    REQUIRE(next);
+    CHECK(next->sequence() == 2);
+    CHECK_FALSE(next->is_question());
+    will_ask = false;
+    next.reset();
+    CHECK(unanswered == 2);
+    CHECK(spent == 1);
+    return;
+  }
+  SUBCASE("it was not sent") {
+    question->unsent();
+  }
+  SUBCASE("it has no answer either") {
+    question.reset();
+  }
+  SUBCASE("its answer is of no use") {
+    question->retire();
+  }
+  CHECK(unanswered == 1);  // nobody asks about a question
+  CHECK(table.busy() == 0);
+  CHECK(table.retired() == 1);
+  CHECK(table.is_spent());
+  CHECK(spent == 1);
+  CHECK(freed == 0);
+}
+
 TEST_CASE("S2 slots: a use of the session before does nothing to the next") {
   SlotTable table;
   table.reset(1);
