@@ -23,7 +23,7 @@ constexpr std::uint32_t kStatusResult = 8;     // operation, status
 constexpr std::uint32_t kLeastReply = kReplyHeader + kCompoundHeader + kSequenceResult + kStatusResult;
 static_assert(kLeastReply == 88);
 
-/// The time that the server has for a request which nobody waits for any more, before it is asked about it.
+/// A given-up request may still be on its way or under way: the server has this time before it is asked about it.
 constexpr auto kBeforeAsking = std::chrono::milliseconds(5);
 
 /// Whether the server may still answer the request.
@@ -228,7 +228,7 @@ async::Task<Result<CompoundReply>> Session::attempt(Compound& compound, Course& 
   }
 }
 
-/// Finds out what became of a request that nobody waits for any more, by a SEQUENCE alone in its slot. While the server
+/// Finds out what became of a request that was given up, by a SEQUENCE alone in its slot. While the server
 /// executes the request, it answers DELAY. Afterwards it answers from its reply cache, or says RETRY_UNCACHED_REP or
 /// SEQ_FALSE_RETRY. If it never got the request, it executes the SEQUENCE, and a request that comes later is too old. In
 /// each case the slot can be used again.
