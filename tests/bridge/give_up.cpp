@@ -56,13 +56,15 @@ int run(const Target& target) {
       (*client)->wait(std::chrono::milliseconds(100));
   }
   if (answered != kAtOnce)
-    return failed(std::to_string(answered) + " of " + std::to_string(kAtOnce) + " READs were answered at the end");
+    return failed(std::to_string(answered) + " of " + std::to_string(kAtOnce) +
+                  " READs were answered at the end");
   const Info info = (*client)->info();
   if (info.session_id != session) return failed("the session was replaced");
   if (info.reconnects != 0 && !info.device.empty()) return 0;  // a device may lose the connection (fabric.h)
   if (info.reconnects != 0) return failed("the connection was replaced");
   if (!notices.all.empty()) return failed("a notice: " + notices.all.front());
-  std::cout << kRounds * kAtOnce << " READs given up, " << info.slots << " slots, " << info.calls << " calls\n";
+  std::cout << kRounds * kAtOnce << " READs given up, " << info.slots << " slots, " << info.calls
+            << " calls\n";
   return 0;
 }
 
