@@ -263,13 +263,15 @@ class FileImpl final : public File {
   async::Task<Result<std::size_t>> read_all(engine::ServerFile& file, std::span<std::byte> data,
                                             std::uint64_t offset);
   async::Task<Result<std::size_t>> write_all(engine::ServerFile& file, std::span<const std::byte> data,
-                                             std::uint64_t offset, Stability stability);
+                                             std::uint64_t offset, Stability stability,
+                                             std::shared_ptr<const void> keeper);
+  async::Task<Result<Stretch>> read_stretches(engine::ServerFile& file, std::span<std::byte> data,
+                                              std::uint64_t offset);
   async::Task<Status> lock_task(engine::ServerFile& file, LockRequest request,
                                 std::chrono::milliseconds most);
   async::Task<Status> unlock_task(engine::ServerFile& file, std::uint64_t owner, LockRange range);
   /// Returns an error if the range would end beyond the largest possible offset.
   [[nodiscard]] std::optional<Error> too_far(std::size_t size, std::uint64_t offset) const;
-  [[nodiscard]] Error too_large(const char* what, std::size_t size, std::uint32_t most) const;
 
   /// Runs the callback at once if callbacks may run now, else as soon as they may.
   void tell_of_fast_read(std::size_t count, Done done);

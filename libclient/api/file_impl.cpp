@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <limits>
+#include <vector>
 
 #include "api/client_impl.h"
 #include "async/tasks.h"
@@ -94,12 +95,6 @@ void FileImpl::operator delete(FileImpl* file, std::destroying_delete_t) {
   ::operator delete(file);
 }
 
-Error FileImpl::too_large(const char* what, std::size_t size, std::uint32_t most) const {
-  return {ErrorKind::usage, EINVAL, what, path_,
-          std::to_string(size) + " bytes are too many for one request; this server accepts " +
-              std::to_string(most) + " (Info::rsize, wsize)"};
-}
-
 /// Returns an error if the range ends beyond 2^64 - 1, because offsets would wrap around to the begin of the
 /// file.
 std::optional<Error> FileImpl::too_far(std::size_t size, std::uint64_t offset) const {
@@ -178,38 +173,25 @@ void FileImpl::tell_of_fast_read(std::size_t count, Done done) {
 void FileImpl::start_read(std::span<std::byte> data, std::uint64_t offset, Done done) {
   if (start_fast_read(data, offset, done)) return;
   const auto read = [&](engine::ServerFile& file) {
-    if (data.size() <= client_.rsize()) return file.read(data, offset);
-    return refused<Result<std::size_t>>(too_large("READ", data.size(), client_.rsize()));
+    return data.size() <= client_.rsize() ? file.read(data, offset) : read_all(file, data, offset);
   };
   start<Result<std::size_t>>(engine::Access::read, read, std::move(done));
 }
 
 void FileImpl::start_read_with_holes(std::span<std::byte> data, std::uint64_t offset, Heard done) {
-  const auto read = [&](engine::ServerFile& file) {
-    if (data.size() <= client_.rsize()) return read_stretch(file, data, offset);
-    return refused<Result<Stretch>>(too_large("READ", data.size(), client_.rsize()));
-  };
+  const auto read = [&](engine::ServerFile& file) { return read_stretches(file, data, offset); };
   start<Result<Stretch>>(engine::Access::read, read, std::move(done));
 }
 
 void FileImpl::start_write(std::span<const std::byte> data, std::uint64_t offset, Done done,
                            std::shared_ptr<const void> keeper, Stability stability) {
   const auto write = [&](engine::ServerFile& file) {
-    if (data.size() > client_.wsize())
-      return refused<Result<std::size_t>>(too_large("WRITE", data.size(), client_.wsize()));
-    if (auto far = too_far(data.size(), offset)) return refused<Result<std::size_t>>(std::move(*far));
-    async::Memory memory;
-    if (keeper != nullptr) {
-      auto* const begin = const_cast<std::byte*>(data.data());  // NOLINT: nobody writes to it
-      memory.data = {std::const_pointer_cast<void>(std::move(keeper)), begin};
-      memory.size = data.size();
-    }
-    return file.write(data, std::move(memory), offset, stability, nullptr);
+    return write_all(file, data, offset, stability, std::move(keeper));
   };
   start<Result<std::size_t>>(engine::Access::write, write, std::move(done));
 }
 
-// ---- blocking calls, split into pieces that the server accepts, several of them in flight ----
+// ---- transfers, split into pieces that the server accepts, several of them in flight ----
 
 /// A transfer in pieces. It ends at the first piece that fails or is short, once no piece is in flight any
 /// more.
@@ -276,12 +258,49 @@ async::Task<Result<std::size_t>> FileImpl::read_all(engine::ServerFile& file, st
   co_return co_await pieces.run(1);  // one in flight at first, because a small file needs no more
 }
 
+namespace {
+/// Reads one piece, and says in `out` what is known of its holes.
+async::Task<Result<std::size_t>> read_piece(engine::ServerFile& file, std::span<std::byte> data,
+                                            std::uint64_t offset, File::Stretch& out) {
+  auto read = co_await read_stretch(file, data, offset);
+  if (!read) co_return read.error();
+  out = *read;
+  co_return read->count;
+}
+}  // namespace
+
+async::Task<Result<File::Stretch>> FileImpl::read_stretches(engine::ServerFile& file,
+                                                            std::span<std::byte> data, std::uint64_t offset) {
+  const std::size_t most = client_.rsize();
+  if (data.size() <= most) co_return co_await read_stretch(file, data, offset);
+  std::vector<Stretch> read((data.size() - 1) / most + 1);
+  Pieces pieces(client_.loop(), data.size(), most, [&](std::size_t begin, std::size_t size) {
+    return read_piece(file, data.subspan(begin, size), offset + begin, read[begin / most]);
+  });
+  auto count = co_await pieces.run(1);
+  if (!count) co_return count.error();
+  Stretch out{*count, false, 0};
+  if (*count == 0) co_return out;
+  read.resize((*count - 1) / most + 1);  // what lies behind the end does not count
+  out.has_holes = std::ranges::any_of(read, &Stretch::has_holes);
+  out.hole_ends = read.back().hole_ends;
+  co_return out;
+}
+
 async::Task<Result<std::size_t>> FileImpl::write_all(engine::ServerFile& file,
                                                      std::span<const std::byte> data, std::uint64_t offset,
-                                                     Stability stability) {
+                                                     Stability stability,
+                                                     std::shared_ptr<const void> keeper) {
   if (auto far = too_far(data.size(), offset)) co_return std::move(*far);
   const auto write = [&](std::size_t begin, std::size_t size) {
-    return file.write(data.subspan(begin, size), {}, offset + begin, stability, nullptr);
+    const std::span<const std::byte> piece = data.subspan(begin, size);
+    async::Memory memory;
+    if (keeper != nullptr) {
+      auto* const at = const_cast<std::byte*>(piece.data());  // NOLINT: nobody writes to it
+      memory.data = {std::const_pointer_cast<void>(keeper), at};
+      memory.size = size;
+    }
+    return file.write(piece, std::move(memory), offset + begin, stability, nullptr);
   };
   if (data.size() <= client_.wsize()) co_return co_await write(0, data.size());
   Pieces pieces(client_.loop(), data.size(), client_.wsize(), write);
@@ -296,7 +315,7 @@ Result<std::size_t> FileImpl::read(std::span<std::byte> data, std::uint64_t offs
 Result<std::size_t> FileImpl::write(std::span<const std::byte> data, std::uint64_t offset,
                                     Stability stability) {
   return run<Result<std::size_t>>(engine::Access::write, [&](engine::ServerFile& file) {
-    return write_all(file, data, offset, stability);
+    return write_all(file, data, offset, stability, nullptr);
   });
 }
 

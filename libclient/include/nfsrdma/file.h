@@ -44,9 +44,8 @@ class NFSRDMA_API File {
   /// parts of the data may have been written.
   virtual Result<std::size_t> write(std::span<const std::byte> data, std::uint64_t offset,
                                     Stability stability = Stability::unstable) = 0;
-  /// Starts a READ of at most Info::rsize bytes; more is an Error. `done` receives the number of bytes read;
-  /// fewer than data.size() means that the end of the file was reached. `data` must stay valid until `done`
-  /// runs or the File is destroyed.
+  /// Starts what read() does. `done` receives the number of bytes read; fewer than data.size() means that the end of
+  /// the file was reached. `data` must stay valid until `done` runs or the File is destroyed.
   virtual void start_read(std::span<std::byte> data, std::uint64_t offset, Done done) = 0;
   /// The bytes that were read, and the holes that the server reported in them, if it reports holes
   /// (Options::read_plus).
@@ -60,8 +59,7 @@ class NFSRDMA_API File {
   using Heard = std::function<void(Result<Stretch>)>;
   /// Like start_read(), for a program that can skip holes.
   virtual void start_read_with_holes(std::span<std::byte> data, std::uint64_t offset, Heard done) = 0;
-  /// Starts a WRITE of at most Info::wsize bytes; more is an Error. `done` receives the number of bytes
-  /// written.
+  /// Starts what write() does. `done` receives the number of bytes written.
   ///
   /// With Stability::unstable the library keeps a copy of the bytes until they are stable, and writes them
   /// again if the server lost them; therefore `data` is free for other use once `done` has run. If writing

@@ -244,23 +244,61 @@ TEST_CASE("client: many asynchronous reads and writes at once") {
   CHECK(m.server.stable_content("/a") == m.server.content("/a"));
 }
 
-TEST_CASE("client: an asynchronous request larger than the server takes is an error, later") {
+TEST_CASE(
+    "client: an asynchronous transfer larger than rsize and wsize goes in pieces, like a blocking one") {
   Mounted m;
   m.server.add_file("/a", "x");
-  Client& client = m.connect("rsize=4096,wsize=4096");
+  Client& client = m.connect("rsize=4096,wsize=4096,read_plus=yes");
   auto file = m.open("/a");
-  std::string data(4097, 'x');
+  const auto data = std::make_shared<std::string>(pattern(20'001));
   int done = 0;
-  const auto expect = [&](Result<std::size_t> result) {
+  const auto expect = [&](const Result<std::size_t>& count) {
+    CHECK((count && *count == data->size()));
     ++done;
-    CHECK(errno_of(result) == EINVAL);
-    CHECK(result.error().kind() == ErrorKind::usage);
-    CHECK(result.error().message().find("4096") != std::string::npos);
   };
-  file->start_read(room(data), 0, expect);
-  file->start_write(bytes(data), 0, expect);
+  SUBCASE("the library copies") {
+    file->start_write(bytes(*data), 0, expect);
+  }
+  SUBCASE("the program keeps the bytes") {
+    file->start_write(bytes(*data), 0, expect, data);
+  }
   CHECK(done == 0);
-  CHECK(wait_for(client, done, 2, 1s));
+  REQUIRE(wait_for(client, done, 1));
+  CHECK(m.server.count(OP_WRITE) == 5);
+  m.server.restart();  // loses it
+  CHECK(ok(file->sync()));
+  CHECK(m.server.stable_content("/a") == *data);
+  CHECK(data.use_count() == 1);
+
+  std::string read(30'000, '?');
+  file->start_read(room(read), 0, expect);
+  REQUIRE(wait_for(client, done, 2));
+  CHECK(read.substr(0, data->size()) == *data);
+  CHECK(read.substr(data->size()) == std::string(30'000 - data->size(), '?'));
+
+  REQUIRE(ok(file->deallocate(8'192, 8'192)));
+  File::Stretch found;
+  const auto look = [&](std::size_t size, std::uint64_t offset) {
+    const int before = done;
+    file->start_read_with_holes(room(read).first(size), offset, [&](const Result<File::Stretch>& stretch) {
+      REQUIRE(stretch);
+      found = *stretch;
+      ++done;
+    });
+    REQUIRE(wait_for(client, done, before + 1));
+  };
+  look(30'000, 0);
+  CHECK(found.count == data->size());
+  CHECK(found.has_holes);
+  CHECK(found.hole_ends == 0);  // the last byte is data
+  CHECK((read.substr(8'192, 8'192) == std::string(8'192, '\0')));
+  look(12'000, 0);
+  CHECK(found.count == 12'000);
+  CHECK(found.hole_ends >= 12'000);
+  look(8'192, 0);
+  CHECK_FALSE(found.has_holes);
+  look(8'192, data->size());
+  CHECK(found.count == 0);
 }
 
 TEST_CASE("client: a callback may start asynchronous calls, and gets an error for blocking ones") {
