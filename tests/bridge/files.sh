@@ -56,6 +56,11 @@ use plain
 for size in 0 1 1023 1024 1025 4095 4096 4097 $((MiB - 1)) $((MiB + 1)) $((64 * MiB)); do check_content "$size"; done
 check_pipes
 check_given_up
+if command -v valgrind > /dev/null; then
+  check_given_up valgrind -q --error-exitcode=99
+else
+  echo "SKIPPED a part: a program that reads, under valgrind: no valgrind"
+fi
 check_listing 2000
 check_objects
 check_trees
