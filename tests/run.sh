@@ -217,7 +217,7 @@ stage_mutants() {
 # warnings that only make sense there.
 stage_single() {
   [ -n "${NFSRDMA_LONG:-}" ] || skip "single: every source by itself, which takes long: NFSRDMA_LONG=1"
-  timed "configure single" configure "$build-single" -DNFSRDMA_UNITY=OFF
+  timed "configure single" configure "$build-single" -DNFSRDMA_TESTS=ON -DNFSRDMA_UNITY=OFF
   timed "build single" compile "$build-single"
 }
 
@@ -268,7 +268,7 @@ if [ $quick = 0 ]; then
 fi
 stages=ON
 if [ $quick = 1 ]; then stages=OFF; fi
-timed configure configure "$build" -DNFSRDMA_TEST_STAGES=$stages -DNFSRDMA_BENCH=$stages
+timed configure configure "$build" -DNFSRDMA_TESTS=ON -DNFSRDMA_TEST_STAGES=$stages -DNFSRDMA_BENCH=$stages
 timed build compile "$build"
 if [ $quick = 1 ]; then
   if have clang-format-19; then timed format stage_format; else echo "SKIPPED a part: format: no clang-format-19"; fi
