@@ -79,7 +79,8 @@ void SlotTable::Use::end(End how) {
   if (how == End::answered) ++slot.sequence;
   slot.retired = how != End::answered && (how != End::unsent || was_retired);
   slot.asked = false;
-  if (slot.retired != was_retired) table.retired_ += slot.retired ? 1 : -1U;
+  if (slot.retired && !was_retired) ++table.retired_;
+  if (!slot.retired && was_retired) --table.retired_;
   table.give_back(slot_);
   if (!slot.retired) {
     if (table.on_free) table.on_free();

@@ -34,8 +34,9 @@
 // changed on such a server (a deviation from RFC 8881 2.10.6.1.3). If the answer to one of them is lost, the
 // server says RETRY_UNCACHED_REP when the request is sent again, and the outcome is not known.
 //
-// A slot whose last call ended with a Reply that cannot be used is retired (RFC 8267 4.5), and so is one about
-// which the server has not answered in time. When too few slots are left, the session is replaced by a new one. The slots themselves are in compound/slot_table.h.
+// A slot whose last call ended with a Reply that cannot be used is retired (RFC 8267 4.5), and so is one about which
+// the server has not answered in time. When too few slots are left, the session is replaced by a new one. The slots
+// themselves are in compound/slot_table.h.
 //
 // Confined to the thread that runs the loop.
 #pragma once
