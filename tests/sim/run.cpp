@@ -474,6 +474,7 @@ class World {
     server_->responder().thaw();
     server_->state().space.reset();
     server_->state().habits.stall_percent = server_->state().habits.busy_percent = 0;
+    server_->state().end_long_failures();
     for (const std::size_t number : std::set(dead_)) revive(number);
   }
 

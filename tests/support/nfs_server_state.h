@@ -332,6 +332,12 @@ class ServerState {
   void problem(const std::string& text);
   void on_connection_lost(unsigned connection);
   void look_at_time();
+  /// Ends what fails for a while (Habits::failing_percent). From then on operations fail now and then, as before, and none
+  /// for long.
+  void end_long_failures() {
+    spells_.clear();
+    habits.longest_failing = std::chrono::milliseconds(1);
+  }
   /// All that the client has is gone, and nothing on stable storage knows it.
   void discard_client(nfs4::clientid4 client);
   void revoke_all(nfs4::clientid4 client, Revoked why);
