@@ -23,12 +23,13 @@ class FunctionRef<R(Args...)> {
   template <class F>
     requires(!std::same_as<std::remove_cvref_t<F>, FunctionRef> &&
              std::is_object_v<std::remove_reference_t<F>> && std::is_invocable_r_v<R, F&, Args...>)
-  // NOLINTNEXTLINE: conversion is the purpose, and nothing is moved
+  // NOLINTBEGIN: conversion is the purpose, nothing is moved, and call_ has the callable's own type, const or not
   FunctionRef(F&& callable)
       : callable_(const_cast<void*>(static_cast<const void*>(std::addressof(callable)))),
         call_([](void* of, Args... args) -> R {
           return (*static_cast<std::remove_reference_t<F>*>(of))(std::forward<Args>(args)...);
         }) {}
+  // NOLINTEND
 
   R operator()(Args... args) const { return call_(callable_, std::forward<Args>(args)...); }
 
