@@ -179,7 +179,10 @@ void FileImpl::start_read(std::span<std::byte> data, std::uint64_t offset, Done 
 }
 
 void FileImpl::start_read_with_holes(std::span<std::byte> data, std::uint64_t offset, Heard done) {
-  const auto read = [&](engine::ServerFile& file) { return read_stretches(file, data, offset); };
+  const auto read = [&](engine::ServerFile& file) {
+    return data.size() <= client_.rsize() ? read_stretch(file, data, offset)
+                                          : read_stretches(file, data, offset);
+  };
   start<Result<Stretch>>(engine::Access::read, read, std::move(done));
 }
 
@@ -204,6 +207,13 @@ class FileImpl::Pieces {
 
   Pieces(async::Loop& loop, std::size_t size, std::size_t most, Move move)
       : size_(size), most_(most), move_(std::move(move)), ended_(loop), tasks_(loop) {}
+
+  /// Makes a transfer. `move` may not refer to what the caller destroys before the transfer ends.
+  static async::Task<Result<std::size_t>> all(async::Loop& loop, std::size_t size, std::size_t most,
+                                              Move move, std::size_t at_first) {
+    Pieces pieces(loop, size, most, std::move(move));
+    co_return co_await pieces.run(at_first);
+  }
 
   /// Starts with `at_first` pieces in flight; each piece that is moved whole starts one more, up to
   /// kInFlight.
@@ -272,7 +282,6 @@ async::Task<Result<std::size_t>> read_piece(engine::ServerFile& file, std::span<
 async::Task<Result<File::Stretch>> FileImpl::read_stretches(engine::ServerFile& file,
                                                             std::span<std::byte> data, std::uint64_t offset) {
   const std::size_t most = client_.rsize();
-  if (data.size() <= most) co_return co_await read_stretch(file, data, offset);
   std::vector<Stretch> read((data.size() - 1) / most + 1);
   Pieces pieces(client_.loop(), data.size(), most, [&](std::size_t begin, std::size_t size) {
     return read_piece(file, data.subspan(begin, size), offset + begin, read[begin / most]);
@@ -291,8 +300,9 @@ async::Task<Result<std::size_t>> FileImpl::write_all(engine::ServerFile& file,
                                                      std::span<const std::byte> data, std::uint64_t offset,
                                                      Stability stability,
                                                      std::shared_ptr<const void> keeper) {
-  if (auto far = too_far(data.size(), offset)) co_return std::move(*far);
-  const auto write = [&](std::size_t begin, std::size_t size) {
+  if (auto far = too_far(data.size(), offset)) return refused<Result<std::size_t>>(std::move(*far));
+  const auto write = [&file, data, offset, stability, keeper = std::move(keeper)](std::size_t begin,
+                                                                                  std::size_t size) {
     const std::span<const std::byte> piece = data.subspan(begin, size);
     async::Memory memory;
     if (keeper != nullptr) {
@@ -302,9 +312,8 @@ async::Task<Result<std::size_t>> FileImpl::write_all(engine::ServerFile& file,
     }
     return file.write(piece, std::move(memory), offset + begin, stability, nullptr);
   };
-  if (data.size() <= client_.wsize()) co_return co_await write(0, data.size());
-  Pieces pieces(client_.loop(), data.size(), client_.wsize(), write);
-  co_return co_await pieces.run(Pieces::kInFlight);
+  if (data.size() <= client_.wsize()) return write(0, data.size());
+  return Pieces::all(client_.loop(), data.size(), client_.wsize(), write, Pieces::kInFlight);
 }
 
 Result<std::size_t> FileImpl::read(std::span<std::byte> data, std::uint64_t offset) {
