@@ -75,9 +75,12 @@ ssize_t Socket::peek(std::span<iovec> into) const {
 void Socket::skip(std::size_t count) const {
   // tcp(7): MSG_TRUNC discards the octets. A direct system call, because the sanitizers' recv() would treat
   // the memory as a buffer that is written.
-  for (long skipped = 1; count != 0 && skipped > 0; count -= static_cast<std::size_t>(std::max(skipped, 0L)))
-    skipped = ::syscall(SYS_recvfrom, fd(), nowhere(), std::min(count, kNowhere), MSG_DONTWAIT | MSG_TRUNC,
-                        nullptr, nullptr);
+  while (count != 0) {
+    const long skipped = ::syscall(SYS_recvfrom, fd(), nowhere(), std::min(count, kNowhere),
+                                   MSG_DONTWAIT | MSG_TRUNC, nullptr, nullptr);
+    if (skipped <= 0) return;
+    count -= static_cast<std::size_t>(skipped);
+  }
 }
 
 void Socket::set_low_water(std::size_t octets) const {
