@@ -238,7 +238,7 @@ async::Task<void> Session::ask_about(std::uint32_t slot, std::uint64_t generatio
   if (recovering()) (void)co_await ready(course.deadline);
   course.use = slots_.table().ask_again(slot, generation);
   if (!course.use) co_return;
-  Compound compound = begin("SEQUENCE");
+  Compound compound = renewal();
   Attempt attempt;
   (void)co_await this->attempt(compound, course, attempt);
 }
