@@ -12,7 +12,6 @@ namespace {
 using namespace nfs4;
 
 constexpr std::uint32_t kLease = 90;
-constexpr std::uint64_t kPlenty = 1ULL << 40;
 
 const Wanted& known() {
   static const Wanted all = [] {

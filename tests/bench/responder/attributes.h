@@ -6,6 +6,8 @@
 namespace nfsrdma::bench {
 
 inline constexpr std::uint32_t kMostData = 1U << 20;  // of one READ or WRITE
+/// Free space, free files and the largest size of a file, as the responder states them.
+inline constexpr std::uint64_t kPlenty = 1ULL << 40;
 
 /// A bitmap4: what is set beyond these words is none of ours.
 struct Wanted {

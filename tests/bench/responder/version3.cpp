@@ -36,7 +36,6 @@ enum : std::uint32_t {
   kPathconf = 20,
   kCommit = 21
 };
-constexpr std::uint64_t kPlenty = 1ULL << 40;
 
 }  // namespace
 
