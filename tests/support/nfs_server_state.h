@@ -332,10 +332,11 @@ class ServerState {
   void problem(const std::string& text);
   void on_connection_lost(unsigned connection);
   void look_at_time();
-  /// Ends what fails for a while (Habits::failing_percent). From then on operations fail now and then, as before, and none
-  /// for long.
+  /// Ends spells in which an operation fails or is delayed for a while (Habits::failing_percent, busy_percent). From then on
+  /// operations fail now and then, as before, and none for long.
   void end_long_failures() {
     spells_.clear();
+    busy_until_.clear();
     habits.longest_failing = std::chrono::milliseconds(1);
   }
   /// All that the client has is gone, and nothing on stable storage knows it.
