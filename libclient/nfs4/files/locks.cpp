@@ -37,7 +37,8 @@ Error taken_meanwhile(const std::string& path) {
 
 LockHolder holder_of(const ClientLease& session, const LOCK4denied& denied) {
   LockHolder out;
-  out.range = {denied.offset, denied.length};
+  // A length of 0 is not allowed (RFC 8881 18.10.3). Ganesha uses it for a lock that reaches to the end.
+  out.range = {denied.offset, denied.length != 0 ? denied.length : LockRange::kToTheEnd};
   out.write = denied.locktype == WRITE_LT || denied.locktype == WRITEW_LT;
   if (const auto own = own_number(denied.owner, session.facts().client_id)) {
     out.ours = true;
