@@ -293,7 +293,10 @@ Status list_who_mounts(Call& call, const Target& target) {
 
 /// Lists the exports as a client of NFSv4 sees them.
 Status list_nfs4_exports(Call& call, Target target) {
-  target.options.version = 4;
+  const bool is_version_4 = target.options.get("vers").value_or("").starts_with('4');  // "4.0" stays
+  if (!is_version_4) {
+    if (Status status = target.options.set("vers", "4"); !status) return status.error();
+  }
   const Result<Remote> remote = call.servers.at(target);
   if (!remote) return remote.error();
   const Result<std::vector<std::string>> exports = pseudo_exports(*remote->client);
@@ -374,13 +377,14 @@ void run_exports(Call& call) {
       if (!listed) call.failed(listed.error());
       continue;
     }
-    const unsigned version = target->options.version.value_or(0);
-    const Status mounts = version == 4 ? Status() : list_mount_exports(call, *target);
+    const std::string version = target->options.get("vers").value_or("");  // "" if none was given
+    const Status mounts = version.starts_with('4') ? Status() : list_mount_exports(call, *target);
     if (!call.going()) return;
-    const Status nfs4 = version != 0 && version != 4 ? Status() : list_nfs4_exports(call, *target);
+    const bool asks_nfs4 = version.empty() || version.starts_with('4');
+    const Status nfs4 = asks_nfs4 ? list_nfs4_exports(call, *target) : Status();
     // A server may have only one of the two services. Unless a version was given, an error counts only if
     // both fail.
-    const bool none = version != 0 || (!mounts && !nfs4);
+    const bool none = !version.empty() || (!mounts && !nfs4);
     for (const Status& one : {mounts, nfs4}) {
       if (one) continue;
       if (none)

@@ -112,7 +112,8 @@ std::optional<std::string> Arguments::value(const std::string& name) const {
 
 Result<Arguments> parse_arguments(const Command& command, std::vector<std::string> words) {
   Arguments out;
-  out.base.no_core = true;
+  // Kerberos keys that come into this process must not end up in a core file.
+  if (Status status = out.base.set("no_core", "yes"); !status) return status.error();
   const auto mode = command.mode_operand ? take_mode(words) : std::nullopt;
   if (Status status = read_words(command, words, out); !status) return status.error();
   out.help = out.has(help_option.name);

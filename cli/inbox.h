@@ -1,7 +1,8 @@
 // A queue that carries the results of callbacks to the thread that acts on them.
 //
-// The library calls back on any thread that is inside a call on the Client (client.h). A transfer runs on one thread, and its
-// state belongs to that thread alone. So a callback only puts its result into an Inbox.
+// The library calls back on any thread that is inside wait() of the Client (client.h), on several at the same
+// time. A transfer runs on one thread, and its state belongs to that thread alone. So a callback only puts
+// its result into an Inbox.
 //
 // Thread-safety: put() from any thread, everything else from the thread that reads.
 #pragma once
@@ -42,8 +43,8 @@ class Inbox {
     const std::lock_guard lock(mutex_);
     return items_.empty();
   }
-  /// Returns a descriptor that becomes readable when another thread puts something in. A negative value means that the
-  /// process had no descriptor left, and that the reader has to look from time to time.
+  /// Returns a descriptor that becomes readable when another thread puts something in. A negative value means
+  /// that the process had no descriptor left, and that the reader has to look from time to time.
   [[nodiscard]] int event_fd() const { return event_.fd(); }
 
  private:

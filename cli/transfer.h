@@ -1,9 +1,9 @@
 // The pipelines of get, cat, put and cp: many requests in flight on one side, a local file on the other.
 //
-// Threads: run() works on the thread that calls it, and several transfers may run on one Client at a time, each on a
-// thread of its own (crowd.h). The local stage (chunk_ring.h) has a further thread. The library's callbacks
-// may come on any of these threads, so they only put their results into an Inbox, and the loop in run() draws
-// the conclusions.
+// Threads: run() works on the thread that calls it, and several transfers may run on one Client at a time,
+// each on a thread of its own (crowd.h). The local stage (chunk_ring.h) has a further thread. The library's
+// callbacks may come on any thread that is inside run(), so they only put their results into an Inbox, and
+// the loop in run() draws the conclusions.
 //
 // On failure or interruption run() returns at once. The destructors then cancel requests that are under way
 // (client.h, File) before the buffers are freed, because of the order of the members.

@@ -194,8 +194,8 @@ Status set_option(MountOptions& options, std::string_view word) {
       (!has_value && std::ranges::find(kIgnored, name) != kIgnored.end()) ||
       (has_value && std::ranges::find(kIgnoredWithValue, name) != kIgnoredWithValue.end());
   if (is_for_others) return {};
-  const bool known =
-      std::ranges::any_of(option_help(), [&](const OptionHelp& help) { return help.name == name; });
+  const bool known = std::ranges::any_of(connect::option_help(),
+                                         [&](const connect::OptionHelp& help) { return help.name == name; });
   if (!known && options.sloppy) return {};
   return options.target.options.set(name, value);
 }
@@ -302,7 +302,7 @@ Result<MountOptions> parse_command_line(const std::string& name, const std::vect
   if (helper && is_root) add_defaults_of_root(options);
   options.source = operands[0];
   options.mountpoint = operands[1];
-  auto target = parse_target(options.source, options.target.options);
+  auto target = connect::parse_target(options.source, options.target.options);
   if (!target) return target.error();
   options.target = std::move(*target);
   options.target.options.no_core = true;
@@ -325,7 +325,7 @@ std::string help_text(const std::string& name) {
   out += line("--log FILE", "write messages to FILE instead of syslog");
   out += line("--help, --version", "");
   out += "\noptions, as in nfs(5):\n";
-  for (const OptionHelp& help : option_help()) {
+  for (const connect::OptionHelp& help : connect::option_help()) {
     out += line(std::string(help.name) + "=" + help.values, help.text);
   }
   for (const Row& row : kRows) {

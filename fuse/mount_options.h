@@ -9,15 +9,15 @@
 #include <string_view>
 #include <vector>
 
+#include "connect/options.h"
 #include "fs/file_system.h"
-#include "nfsrdma/options.h"
 
 namespace nfsrdma::fuse {
 
 struct MountOptions {
   std::string source;  ///< as given: host:/path
   std::string mountpoint;
-  Target target;
+  connect::Target target;
   fs::CacheOptions cache;
   bool hard = true;
   unsigned retrans = 2;

@@ -80,9 +80,9 @@ std::string options_in_force(const std::string& text) {
 /// Returns true if the value in force may be the result of a negotiation that began with `word`. Sizes are
 /// lowered to what the server takes, so larger ones may have been given. vers=4 leaves the choice to the
 /// server, and so does sec=, among the flavors that it lists.
-bool was_negotiated(const std::string& word, const nfsrdma::Options& in_force) {
+bool was_negotiated(const std::string& word, const connect::Options& in_force) {
   if (word == "vers=4" || word == "nfsvers=4") return true;
-  nfsrdma::Options given;
+  connect::Options given;
   if (word.starts_with("rsize=")) return given.set_all(word) && given.rsize >= in_force.rsize;
   if (word.starts_with("wsize=")) return given.set_all(word) && given.wsize >= in_force.wsize;
   if (word.starts_with("sec=")) {

@@ -144,14 +144,14 @@ const char* local_lock(const MountOptions& options) {
   return options.local_posix ? "posix" : "none";
 }
 
-std::string version_text(const nfsrdma::Options& to) {
+std::string version_text(const connect::Options& to) {
   if (to.version && *to.version < 4) return std::to_string(*to.version);
   return "4." + std::to_string(to.minor_version);
 }
 
 /// Returns options that most mounts leave at their defaults, as far as they are set.
-std::string seldom_set(const nfsrdma::Options& to) {
-  const nfsrdma::Options usual{};
+std::string seldom_set(const connect::Options& to) {
+  const connect::Options usual{};
   std::string out, ports;
   const auto text = [&out](const char* name, const std::string& value) {
     if (!value.empty()) out += std::string(",") + name + "=" + value;
@@ -343,7 +343,7 @@ std::string operation_name(unsigned operation) {
 }
 
 std::string options_text(const MountOptions& options) {
-  const nfsrdma::Options& to = options.target.options;
+  const connect::Options& to = options.target.options;
   const fs::CacheOptions& cache = options.cache;
   std::string out = "vers=" + version_text(to);
   const auto add = [&out](const std::string& word) { out += "," + word; };

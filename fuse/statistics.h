@@ -17,7 +17,7 @@
 #include "fuse/mount_options.h"
 #include "fuse/request_counters.h"
 #include "fuse/ring_counters.h"
-#include "nfsrdma/client.h"
+#include "nfsrdma/info.h"
 #include "rpcrdma/requester.h"
 
 namespace nfsrdma::fuse {

@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = ROOT / "libclient" / "layers.txt"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- layers: drawn by tests/layers.py -->", "<!-- end of layers -->"
+EXAMPLES = ROOT / "libclient" / "examples"  # programs of users, in no layer
 OUTSIDE = ("cli", "fuse", "reply_sizing")  # of libclient
 TESTED_TESTS = ("bridge", "sim", "support")  # folders of tests/ that have unit tests of their own
 
@@ -53,7 +54,7 @@ def layer_of(path, layers):
 def sources():
     for top in ("cli", "fuse", "libclient", "reply_sizing"):
         for path in sorted((ROOT / top).rglob("*")):
-            if path.suffix in (".h", ".cpp", ".c"):
+            if path.suffix in (".h", ".cpp", ".c") and EXAMPLES not in path.parents:
                 inside = path.relative_to(ROOT).as_posix()
                 yield path, inside.removeprefix("libclient/").removeprefix("include/")
 

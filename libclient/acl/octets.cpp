@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "acl/lists.h"
 #include "xdr/xdr.h"
 
 namespace nfsrdma::acl {
@@ -21,7 +22,7 @@ std::uint32_t take(std::span<const std::byte> in, std::size_t at, unsigned octet
   return out;
 }
 
-Error malformed(const char* what) {
+Error malformed_octets(const char* what) {
   return {ErrorKind::usage, EINVAL, "acl", "",
           std::string("the value is not an access control list in the format of ") + what +
               "; use setfacl or nfs4_setfacl"};
@@ -53,7 +54,7 @@ std::vector<std::byte> posix_octets(const PosixAcl& list) {
 Result<PosixAcl> posix_of(std::span<const std::byte> octets) {
   if (octets.empty()) return PosixAcl();
   const bool whole = octets.size() >= kHeader && (octets.size() - kHeader) % kEntry == 0;
-  if (!whole || take(octets, 0, 4) != kVersion) return malformed("system.posix_acl_access");
+  if (!whole || take(octets, 0, 4) != kVersion) return malformed_octets("system.posix_acl_access");
   PosixAcl out;
   for (std::size_t at = kHeader; at < octets.size(); at += kEntry)
     out.push_back(
@@ -74,7 +75,7 @@ std::vector<std::byte> nfs4_octets(const Nfs4Acl& list) {
 Result<Nfs4Acl> nfs4_of(std::span<const std::byte> octets) {
   xdr::Decoder in(octets);
   Aces wire;
-  if (!xdr::decode(in, wire) || !in.finish()) return malformed("system.nfs4_acl");
+  if (!xdr::decode(in, wire) || !in.finish()) return malformed_octets("system.nfs4_acl");
   Nfs4Acl out;
   out.reserve(wire.value.size());
   for (Ace& ace : wire.value) out.push_back({ace.type, ace.flag, ace.access_mask, std::move(ace.who.value)});

@@ -11,7 +11,8 @@
 #include <span>
 #include <vector>
 
-#include "nfsrdma/acl.h"
+#include "nfsrdma/acl_types.h"
+#include "nfsrdma/result.h"
 
 namespace nfsrdma::acl {
 

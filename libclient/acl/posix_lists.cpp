@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "nfsrdma/acl.h"
+#include "acl/lists.h"
 
-namespace nfsrdma {
+namespace nfsrdma::acl {
 namespace {
 
 constexpr std::uint32_t kAllPermissions = 7;
@@ -88,4 +88,4 @@ PosixAcls completed(PosixAcls wanted, const PosixAcls& current) {
   return wanted;
 }
 
-}  // namespace nfsrdma
+}  // namespace nfsrdma::acl

@@ -5,9 +5,9 @@
 #include <charconv>
 #include <span>
 
-#include "nfsrdma/acl.h"
+#include "acl/lists.h"
 
-namespace nfsrdma {
+namespace nfsrdma::acl {
 namespace {
 
 struct Letter {
@@ -265,7 +265,7 @@ bool is_nfs4(std::string_view text) {
 
 }  // namespace
 
-std::string acl_text(const Acl& acl, const AclNames& names) {
+std::string text(const Acl& acl, const AclNames& names) {
   if (const auto* lists = std::get_if<PosixAcls>(&acl))
     return list_text(lists->access, "", names) + list_text(lists->inherited, "default:", names);
   std::string out;
@@ -273,8 +273,8 @@ std::string acl_text(const Acl& acl, const AclNames& names) {
   return out;
 }
 
-Result<Acl> parse_acl(std::string_view text, const AclNames& names) {
+Result<Acl> parse(std::string_view text, const AclNames& names) {
   return is_nfs4(text) ? read_nfs4(text) : read_posix(text, names);
 }
 
-}  // namespace nfsrdma
+}  // namespace nfsrdma::acl

@@ -6,8 +6,8 @@
 // they sleep. The leader wakes each of them when its call has ended. When the leader's own call has ended,
 // the leader makes the thread that has waited longest the next leader, and leaves.
 //
-// A callback of the Client runs on the thread that is inside. It may come inside again (nested), and must not
-// wait.
+// The program's log function runs on the thread that is inside. A call that it makes comes inside again
+// (nested), and must not wait. Callbacks of started calls run when their thread has left.
 //
 // A child of fork(2) has none of its parent's other threads, and the thread that was inside at the time of
 // the fork may have left the loop in the middle of a change. Therefore no thread comes inside in the child:
@@ -52,7 +52,7 @@ class Crew {
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;
     explicit operator bool() const { return entered_; }
-    /// Returns true if the thread was inside before, that is, in a callback.
+    /// Returns true if the thread was inside before, that is, in the log function.
     [[nodiscard]] bool nested() const { return nested_; }
 
    private:

@@ -1,61 +1,160 @@
-// Asynchronous calls that a program has started on a File, or by path on a Client, each with the callback
-// that receives its result.
+// Calls that a program has started, from their start until the program has received their completion.
 //
-// A call runs as a task of the loop, with the body of the blocking call of the same name. Its callback runs
-// once, as soon as callbacks may run (ClientImpl::callback_time), or never if drop() comes first.
+// A StartedCall is in one list at a time. While it is under way it is in the Calls of the object that it was
+// made on: a client, a file, a listing. When it has ended it is in the Completions that its program named: a
+// queue of the program, or the client's own, from which nfsrdma_wait() takes callbacks. deliver() then writes
+// the program's variables, on the thread that receives the completion.
 //
-// In a child of fork(2) no task is started. Instead wait() and service() report to the callback that the call
-// is refused.
+// A call ends by itself, by cancel() (nfsrdma_cancel, a deadline, the end of the object it was made on), and
+// exactly once. Cancelling destroys its task, which takes its buffers out of the server's reach.
 //
-// Ownership: a Started belongs to the object that the calls are made on, a File or a Client, whose memory the
-// tasks use. The owner calls drop() before it is destroyed.
-//
-// Thread-safety: guarded as the Client is; only a thread that is inside (crew.h) may use it. The bodies of
-// the templates are in client_impl.h.
+// Thread-safety: guarded by the client's Crew; only a thread that is inside (crew.h) may use anything here,
+// except Completions::descriptor().
 #pragma once
 
+#include <boost/intrusive/list.hpp>
+#include <chrono>
 #include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
+#include <optional>
+#include <utility>
 
-#include "async/task.h"
-#include "nfsrdma/result.h"
+#include "api/outcome.h"
+#include "async/descriptor.h"
+#include "async/loop.h"
+#include "async/wakeup.h"
+#include "nfsrdma/nfsrdma.h"
 
 namespace nfsrdma::api {
 
-class ClientImpl;
+class ClientCore;
+class Completions;
 
-/// A call that ends with an Error before it has begun.
-template <class R>
-async::Task<R> refused(Error error) {
-  co_return error;
-}
+/// How a call is made: an nfsrdma_call, checked.
+struct How {
+  Completions* queue = nullptr;
+  nfsrdma_done done = nullptr;
+  void* data = nullptr;
+  std::uint64_t tag = 0;
+  std::chrono::milliseconds timeout{0};  ///< 0: as the option timeo says
+  bool more = false;                     ///< NFSRDMA_MORE
+  bool has_tag = false;                  ///< the call has an nfsrdma_call, so it can be cancelled by its tag
+  [[nodiscard]] bool blocks() const { return queue == nullptr && done == nullptr; }
+  /// EINVAL if `call` is malformed, or names a queue of another client. Null is a blocking call.
+  static Result<How> from(const nfsrdma_call* call, const ClientCore& client);
+};
 
-class Started {
+using ListHook = boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+
+class StartedCall : public ListHook {
  public:
-  explicit Started(ClientImpl& client) : client_(client) {}
-  Started(const Started&) = delete;
-  Started& operator=(const Started&) = delete;
+  explicit StartedCall(ClientCore& client) : client_(client) {}
+  virtual ~StartedCall() = default;
+  StartedCall(const StartedCall&) = delete;
+  StartedCall& operator=(const StartedCall&) = delete;
 
-  /// Starts the task that `make` returns. `make` runs inside (crew.h), and the end of the turn sends the
-  /// call. R is a Result or a Status. May be called from any thread.
-  template <class R, class Make>
-  void start(Make make, std::function<void(R)> done);
-  /// Destroys the tasks, which takes their buffers out of the server's reach. Their callbacks do not run.
-  void drop();
-  /// Replaces drop() in a child of fork(2): callbacks that have not yet received their refusal do not run.
-  void forget_refusals() { refusals_.reset(); }
+  /// Ends the call with this error, unless it has ended.
+  void cancel(const Error& why);
+  /// Writes the program's variables, and returns the completion. Called once, after the call has ended.
+  [[nodiscard]] nfsrdma_completion deliver();
+  /// Gives up the object, delivered or not.
+  virtual void release() { delete this; }
+
+  [[nodiscard]] const How& how() const { return how_; }
+  [[nodiscard]] Completions& completions() const { return *to_; }
+
+ protected:
+  friend class ClientCore;
+  /// Returns the result for the completion, after writing the program's variables.
+  virtual Result<std::int64_t> finish() = 0;
+  /// Returns the result of a call that was cancelled or could not begin.
+  virtual Result<std::int64_t> fail(const Error& why) { return why; }
+  /// Destroys whatever works for the call.
+  virtual void drop();
+  /// Called once, when the result is known.
+  void ended();
+  [[nodiscard]] ClientCore& client() const { return client_; }
+
+  std::uint64_t task_ = 0;    // number of the loop's task that works for the call
+  std::optional<Error> why_;  // set if the call was cancelled or could not begin
 
  private:
-  template <class R>
-  async::Task<void> run(std::uint64_t key, async::Task<R> call, std::function<void(R)> done);
+  ClientCore& client_;
+  How how_;
+  Completions* to_ = nullptr;
+  async::Loop::TimerId timer_ = 0;
+  bool over_ = false;
+};
 
-  ClientImpl& client_;
-  std::map<std::uint64_t, std::uint64_t> under_way_;  // the loop's task numbers, by our keys
-  std::uint64_t last_key_ = 0;
-  // Used in a child of fork(2) only. When it has expired, callbacks of refused calls do not run.
-  std::shared_ptr<const void> refusals_;
+using CallList = boost::intrusive::list<StartedCall, boost::intrusive::constant_time_size<false>>;
+
+/// The calls that are under way on one object.
+class Calls {
+ public:
+  Calls() = default;
+  ~Calls() = default;
+  Calls(const Calls&) = delete;
+  Calls& operator=(const Calls&) = delete;
+  void add(StartedCall& call) { list_.push_back(call); }
+  /// Cancels those for which `which` returns true. Returns their number.
+  template <class Which>
+  std::size_t cancel_if(Which which, const Error& why) {
+    std::size_t count = 0;
+    for (auto at = list_.begin(); at != list_.end();) {
+      StartedCall& call = *at++;
+      if (!which(call)) continue;
+      call.cancel(why);
+      ++count;
+    }
+    return count;
+  }
+  void cancel_all(const Error& why) {
+    (void)cancel_if([](const StartedCall&) { return true; }, why);
+  }
+
+ private:
+  CallList list_;
+};
+
+/// The completions that a program has not received yet: a completion queue, or the callbacks that are due.
+class Completions {
+ public:
+  Completions() = default;
+  virtual ~Completions() { clear(); }
+  Completions(const Completions&) = delete;
+  Completions& operator=(const Completions&) = delete;
+
+  // For calls: each is expected once, and pushed once.
+  void expect() { ++pending_; }
+  void push(StartedCall& call);
+  /// Destroys the completions that were not taken, with what they hold.
+  void clear();
+
+  [[nodiscard]] bool empty() const { return ended_.empty(); }
+  [[nodiscard]] std::size_t count() const { return count_; }
+  /// Number of calls that were started and not yet taken.
+  [[nodiscard]] std::size_t pending() const { return pending_; }
+  StartedCall& take();
+
+  /// Returns a descriptor that is readable when there are completions, when the loop has something to do, or
+  /// when one of its timers is due. Makes it first, and throws std::system_error if no descriptor is left.
+  int descriptor(async::Loop& loop);
+  [[nodiscard]] bool has_descriptor() const { return poll_.is_valid(); }
+  /// Makes the descriptor agree with what there is to do. Called when a thread stops receiving, and when a
+  /// call was started.
+  void settle(async::Loop& loop);
+  /// While a thread receives completions, new ones need not make the descriptor readable.
+  void set_receiving(bool receiving) { receiving_ = receiving; }
+
+ private:
+  void wake();
+  void set_timer(async::TimePoint now, async::TimePoint due);
+  CallList ended_;
+  std::size_t count_ = 0, pending_ = 0;
+  bool receiving_ = false;
+  bool woken_ = false;
+  async::Descriptor poll_, timer_;
+  std::optional<async::Wakeup> wake_;
+  async::TimePoint armed_ = async::TimePoint::max();  // when timer_ fires
 };
 
 }  // namespace nfsrdma::api

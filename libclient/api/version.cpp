@@ -1,7 +1,7 @@
-#include "nfsrdma/version.h"
+#include "nfsrdma/nfsrdma.h"
 
-namespace nfsrdma {
-const char* version() {
+extern "C" {
+const char* nfsrdma_version(void) {
   return NFSRDMA_VERSION;
 }
-}  // namespace nfsrdma
+}

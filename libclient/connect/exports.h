@@ -5,7 +5,7 @@
 
 #include "async/loop.h"
 #include "aux/mountd.h"
-#include "nfsrdma/options.h"
+#include "connect/options.h"
 
 namespace nfsrdma::connect {
 

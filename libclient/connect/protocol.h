@@ -18,7 +18,7 @@
 #include "aux/mountd.h"
 #include "connect/server.h"
 #include "engine/engine.h"
-#include "nfsrdma/client.h"
+#include "nfsrdma/info.h"
 #include "rpc/channel.h"
 
 namespace nfsrdma::connect {

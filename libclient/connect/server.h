@@ -19,13 +19,13 @@
 #include <vector>
 
 #include "aux/programs.h"
+#include "connect/options.h"
 #include "engine/engine.h"
 #include "engine/lock_manager.h"
 #include "engine/roots.h"
 #include "fabric/carrier.h"
 #include "fabric/dial.h"
-#include "nfsrdma/client.h"
-#include "nfsrdma/options.h"
+#include "nfsrdma/info.h"
 #include "rpc/channel.h"
 #include "security/identity.h"
 

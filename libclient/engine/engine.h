@@ -30,7 +30,7 @@
 #include "engine/spot.h"
 #include "engine/statistics.h"
 #include "locking/lock_wait.h"
-#include "nfsrdma/acl.h"
+#include "nfsrdma/acl_types.h"
 #include "nfsrdma/result.h"
 #include "nfsrdma/types.h"
 #include "security/identity.h"
@@ -218,7 +218,7 @@ class Engine {
   virtual async::Task<Status> remove_xattr(Caller caller, FileHandle object, std::string name) = 0;
   virtual async::Task<Result<std::vector<std::string>>> list_xattrs(Caller caller, FileHandle object) = 0;
 
-  // ---- access control lists (nfsrdma/acl.h); without them: EOPNOTSUPP ----
+  // ---- access control lists (nfsrdma/acl_types.h); without them: EOPNOTSUPP ----
 
   enum class AclForm : unsigned char { none, posix, nfs4 };
   /// Returns the form of access control list that the protocol's version has, whether or not the server

@@ -17,7 +17,7 @@
 #include <set>
 #include <utility>
 
-#include "nfsrdma/client.h"
+#include "nfsrdma/types.h"
 
 namespace nfsrdma::fs {
 

@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "async/loop.h"
-#include "nfsrdma/client.h"
+#include "nfsrdma/types.h"
 
 namespace nfsrdma::ids {
 

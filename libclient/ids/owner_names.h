@@ -9,7 +9,7 @@
 
 #include "async/loop.h"
 #include "async/task.h"
-#include "nfsrdma/client.h"
+#include "nfsrdma/types.h"
 
 namespace nfsrdma::ids {
 

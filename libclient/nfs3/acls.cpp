@@ -4,6 +4,7 @@
 // needs, then as much as a READ may return (RFC 8267 3.1.2).
 #include <cerrno>
 
+#include "acl/lists.h"
 #include "nfs3/object_operations.h"
 #include "wire/nfs3/status.h"
 
@@ -20,7 +21,7 @@ Result<PosixAcl> list_of(const aclents& wire) {
   constexpr std::uint32_t kPermissions = 7;
   for (const aclent& entry : wire.value)
     out.push_back({without_flag(entry.tag), entry.id, entry.perm & kPermissions});
-  auto list = ordered(std::move(out));
+  auto list = acl::ordered(std::move(out));
   if (!list) return list.error();
   // In a list of exactly four entries, a mask that allows what the owning group is allowed was added for the
   // wire, and is removed here.

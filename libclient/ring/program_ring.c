@@ -7,8 +7,6 @@
  * The program's own state is in pages that the kernel wipes in a child of fork(2) (MADV_WIPEONFORK), and the
  * shared memory is not mapped there. So `alive` is 0 in a child, however the child was made. */
 #define _GNU_SOURCE
-#include "nfsrdma/ring.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -27,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "nfsrdma/ring.h"
 #include "ring/alone.h"
 #include "ring/layout.h"
 

@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "async/loop.h"
+#include "fabric/choices.h"
 #include "fabric/dial.h"
-#include "nfsrdma/options.h"
 #include "rpcrdma/requester.h"
 
 namespace nfsrdma::rpc {

@@ -13,11 +13,11 @@
 
 #include "async/loop.h"
 #include "async/task.h"
-#include "nfsrdma/options.h"
 #include "nfsrdma/result.h"
 #include "rpc/message.h"
 #include "rpc/protection.h"
 #include "security/identity.h"
+#include "security/names.h"
 
 namespace nfsrdma::security {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "nfsrdma/options.h"
+#include "connect/options.h"
 #include "support/engine_fixture.h"
 #include "support/gamble.h"
 
@@ -417,14 +417,14 @@ TEST_CASE("U15 nfs4: a peer that says nothing is given up in bounded time, and i
 }
 
 TEST_CASE("U16 nfs4: the port is 20049 unless told otherwise") {
-  CHECK(Options().port == 20049);
-  const auto plain = parse_target("server:/export");
+  CHECK(connect::Options().port == 20049);
+  const auto plain = connect::parse_target("server:/export");
   REQUIRE(plain);
   CHECK(plain->options.port == 20049);
-  const auto url = parse_target("nfs://server/export");
+  const auto url = connect::parse_target("nfs://server/export");
   REQUIRE(url);
   CHECK(url->options.port == 20049);
-  CHECK(parse_target("nfs://server:2050/export")->options.port == 2050);
+  CHECK(connect::parse_target("nfs://server:2050/export")->options.port == 2050);
 }
 
 }  // namespace nfsrdma

@@ -28,8 +28,8 @@ bool may_pass(const Error& error) {
 
 }  // namespace
 
-Options SimClient::quick() {
-  Options out;
+connect::Options SimClient::quick() {
+  connect::Options out;
   out.rsize = out.wsize = 16U << 10U;
   out.uid = out.gid = 0;
   out.credits = 16;
@@ -38,7 +38,7 @@ Options SimClient::quick() {
   return out;
 }
 
-SimClient::SimClient(Network& network, Host& host, const Host& server, const Options& options,
+SimClient::SimClient(Network& network, Host& host, const Host& server, const connect::Options& options,
                      Sealing sealing, testing::LockTable* locks)
     : network_(network),
       host_(host),
@@ -49,8 +49,8 @@ SimClient::SimClient(Network& network, Host& host, const Host& server, const Opt
   build();
 }
 
-Target SimClient::target(const Host& server, const Options& options) {
-  Target out;
+connect::Target SimClient::target(const Host& server, const connect::Options& options) {
+  connect::Target out;
   out.host = server.name();
   out.path = "/";
   out.options = options;
@@ -58,7 +58,7 @@ Target SimClient::target(const Host& server, const Options& options) {
 }
 
 connect::Surroundings SimClient::surroundings(Network& network, Host& host, Sealing sealing,
-                                              const Options& options) {
+                                              const connect::Options& options) {
   connect::Surroundings out;
   out.host = host.name();
   out.process = "1";

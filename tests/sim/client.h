@@ -32,18 +32,18 @@ using Sealing = std::optional<Seal>;
 
 class SimClient {
  public:
-  SimClient(Network& network, Host& host, const Host& server, const Options& options, Sealing sealing,
-            testing::LockTable* locks = nullptr);
+  SimClient(Network& network, Host& host, const Host& server, const connect::Options& options,
+            Sealing sealing, testing::LockTable* locks = nullptr);
   ~SimClient();
   SimClient(const SimClient&) = delete;
   SimClient& operator=(const SimClient&) = delete;
 
   /// Messages of a size that a simulation can move by the million.
-  [[nodiscard]] static Options quick();
-  [[nodiscard]] static Target target(const Host& server, const Options& options);
+  [[nodiscard]] static connect::Options quick();
+  [[nodiscard]] static connect::Target target(const Host& server, const connect::Options& options);
   /// Of a program on the host. As a mount has it, it knows itself again (S17).
   [[nodiscard]] static connect::Surroundings surroundings(Network& network, Host& host, Sealing sealing,
-                                                          const Options& options);
+                                                          const connect::Options& options);
 
   /// Until it works, as mount's retry= does; an error only of what trying again cannot help.
   async::Task<Status> connect();
@@ -71,7 +71,7 @@ class SimClient {
   Network& network_;
   Host& host_;
   const Host& server_host_;
-  const Options options_;
+  const connect::Options options_;
   const Sealing sealing_;
   testing::LockTable* const locks_;  // null: this client's server gives no locks beside NFS
   std::unique_ptr<connect::Server> server_;

@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "api/client_impl.h"
+#include "api/clients.h"
 #include "sim/server.h"
 
 namespace nfsrdma::sim {
@@ -37,8 +37,9 @@ class Program::Told final : public Observer {
   Host& host_;
 };
 
-Program::Program(Network& network, Host& host, const Host& server, const Options& options, Sealing sealing,
-                 std::uint64_t seed, std::string mounted, unsigned operations, Findings& findings)
+Program::Program(Network& network, Host& host, const Host& server, const connect::Options& options,
+                 Sealing sealing, std::uint64_t seed, std::string mounted, unsigned operations,
+                 Findings& findings)
     : network_(network),
       host_(host),
       server_host_(server),
@@ -93,14 +94,16 @@ bool Program::connect() {
   setup.surroundings = SimClient::surroundings(network_, host_, sealing_, options_);
   setup.patience = kPatience;
   const std::vector addresses{Network::address(server_host_, SimServer::kPort)};
-  auto made = std::make_unique<api::ClientImpl>(SimClient::target(server_host_, options_), addresses,
-                                                told_.get(), -1, std::move(setup));
+  setup.log = [](void* to, const char* text) { static_cast<Told*>(to)->notice(text); };
+  setup.log_data = told_.get();
+  auto made = std::make_unique<nfsrdma_client>(SimClient::target(server_host_, options_), addresses,
+                                               std::move(setup));
   auto done = made->start(host_.loop().now() + options_.connect_timeout);
   if (!done) {
     host_.simulation().say(host_.number(), "cannot connect", done.error().text());
     return false;
   }
-  client_ = std::move(made);
+  client_ = Client::adopt(made.release());
   return true;
 }
 

@@ -16,13 +16,14 @@
 #include <memory>
 #include <string>
 
+#include "nfsrdma/client.h"
 #include "sim/job.h"
 
 namespace nfsrdma::sim {
 
 class Program {
  public:
-  Program(Network& network, Host& host, const Host& server, const Options& options, Sealing sealing,
+  Program(Network& network, Host& host, const Host& server, const connect::Options& options, Sealing sealing,
           std::uint64_t seed, std::string mounted, unsigned operations, Findings& findings);
   ~Program();
   Program(const Program&) = delete;
@@ -80,7 +81,7 @@ class Program {
   Network& network_;
   Host& host_;
   const Host& server_host_;
-  const Options options_;
+  const connect::Options options_;
   const Sealing sealing_;
   Random random_;
   unsigned left_;

@@ -200,8 +200,8 @@ class World {
                 climate_.by_place};
   }
 
-  [[nodiscard]] Options quick_options() const {
-    Options out = SimClient::quick();
+  [[nodiscard]] connect::Options quick_options() const {
+    connect::Options out = SimClient::quick();
     out.connections = climate_.connections;
     out.threads = climate_.threads;
     if (climate_.elsewhere) out.remote_ports = {"10.1.0." + std::to_string(server_host_->number())};
@@ -215,7 +215,7 @@ class World {
 
   void add_program() {
     Host& host = add_host("program");
-    const Options options = quick_options();
+    const connect::Options options = quick_options();
     program_ = std::make_unique<Program>(
         network_, host, *server_host_, options, sealing(), random_.next(), any_export(),
         options_.operations / (climate_.clients * climate_.workers) + 1, findings_);
@@ -230,7 +230,7 @@ class World {
 
   void add_client(unsigned number) {
     Host& host = add_host("client" + std::to_string(number + 1));
-    const Options options = quick_options();
+    const connect::Options options = quick_options();
     clients_.push_back(std::make_unique<SimClient>(network_, host, *server_host_, options, sealing(),
                                                    climate_.version == 4 ? nullptr : &locks_));
     SimClient& client = *clients_.back();

@@ -118,7 +118,18 @@ std::uint16_t NfsServer::port() const {
 }
 
 Target NfsServer::target(const std::string& options) const {
-  Target target{"127.0.0.1", "/", {}};
+  Options base;
+  const auto done = base.set_all("timeo=5s,port=" + std::to_string(port()) + "," + options);
+  auto target = parse_target("127.0.0.1:/", base);
+  if (!done || !target) {
+    std::fprintf(stderr, "test options: %s\n", (done ? target.error() : done.error()).text().c_str());
+    std::abort();
+  }
+  return std::move(*target);
+}
+
+connect::Target NfsServer::connect_target(const std::string& options) const {
+  connect::Target target{"127.0.0.1", "/", {}};
   target.options.port = port();
   target.options.timeout = std::chrono::seconds(5);
   if (const auto done = target.options.set_all(options); !done) {

@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "connect/options.h"
 #include "nfsrdma/options.h"
 #include "support/seen_call.h"
 
@@ -51,6 +52,8 @@ class NfsServer {
   [[nodiscard]] sim::Host* host() const;
   /// To connect to, with options as on a command line ("timeo=500ms,vers=4.1").
   [[nodiscard]] Target target(const std::string& options = "") const;
+  /// The same for what the library has below its public interface.
+  [[nodiscard]] connect::Target connect_target(const std::string& options = "") const;
 
   // ---- what is there; directories on the way are made ----
   void add_file(const std::string& path, const std::string& data);

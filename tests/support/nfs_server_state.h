@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "async/loop.h"
+#include "security/names.h"
 #include "support/nfs_server_content.h"
 #include "support/nfs_server_habits.h"
 #include "support/seen_call.h"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nfsrdma/options.h"
+#include "security/names.h"
 #include "wire/nfs4/ops.h"
 
 namespace nfsrdma::testing {

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/client_impl.h"
+#include "api/clients.h"
 #include "security/sys.h"
 #include "sim/client.h"
 #include "sim/fabric/network.h"
@@ -42,7 +42,7 @@ struct VirtualMounted {
     CHECK(server.problems() == "");
   }
   Client& connect(const std::string& options = "") {
-    const Target target = server.target(options);
+    const connect::Target target = server.connect_target(options);
     api::Setup setup;
     setup.loop = &place.loop();
     setup.surroundings = sim::SimClient::surroundings(network, *place.host(), std::nullopt, target.options);
@@ -50,10 +50,12 @@ struct VirtualMounted {
     // Kerberos would need helper threads, which virtual time has not.
     setup.surroundings.flavor = std::make_shared<security::Sys>("client", security::Identity());
     const std::vector addresses{sim::Network::address(*server.host(), server.port())};
-    auto made = std::make_unique<api::ClientImpl>(target, addresses, &notices, -1, std::move(setup));
+    setup.log = [](void* to, const char* text) { static_cast<Notices*>(to)->notice(text); };
+    setup.log_data = &notices;
+    auto made = std::make_unique<nfsrdma_client>(target, addresses, std::move(setup));
     auto done = made->start(place.loop().now() + target.options.connect_timeout);
     if (!done) FAIL(done.error().text());
-    client = std::move(made);
+    client = Client::adopt(made.release());
     return *client;
   }
   [[nodiscard]] std::unique_ptr<File> open(const std::string& path,

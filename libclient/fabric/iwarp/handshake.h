@@ -23,9 +23,9 @@
 #include <string>
 #include <vector>
 
+#include "fabric/choices.h"
 #include "fabric/fabric.h"
 #include "fabric/iwarp/mpa.h"
-#include "nfsrdma/options.h"
 
 namespace nfsrdma::fabric::iwarp {
 

@@ -1,132 +1,113 @@
-// Where to connect and how: targets and options, and how both are parsed from text.
+// Where to connect and how: targets and options, both of which are set from text.
 //
-// Thread-safety: plain values; each thread may have its own copies.
+//     nfsrdma::Options options;
+//     if (auto set = options.set("rsize", "65536"); !set) return fail(set.error());
+//     auto target = nfsrdma::parse_target("nfs://server/export/file?sec=krb5p", options);
+//
+// option_help() lists the options, with the values that they take; so do nfsrdma-cli(1) and libnfsrdma(3).
+//
+// Thread-safety: an Options object belongs to one thread at a time, even if that thread only reads it,
+// because reading uses a buffer in it. Different threads may have copies. The functions may be called from
+// any thread.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "nfsrdma/export.h"
+#include "nfsrdma/convert.h"
+#include "nfsrdma/nfsrdma.h"
 #include "nfsrdma/result.h"
 
 namespace nfsrdma {
 
-enum class Fabric : unsigned char {
-  automatic,  ///< verbs where the route to the server has an RDMA device, else iwarp
-  iwarp,      ///< iWARP over an ordinary TCP socket; needs no device
-  verbs,      ///< an RDMA device, by rdma-core's libraries
-};
-
-/// CRC on the iWARP fabric (RFC 5044 7.1).
-enum class Crc : unsigned char {
-  automatic,  ///< not requested, accepted if the peer wants it; if refused, the other setting is tried once
-  on,
-  off,
-};
-
-/// Whether files are read with READ_PLUS (RFC 7862 15.10), so that holes are not sent (`read_plus=`).
-enum class ReadPlus : unsigned char {
-  automatic,  ///< for files that take much less space than their size, if the server reports holes
-  yes,        ///< for every file, if the server supports it
-  no,
-};
-
-/// How callers prove who they are, and what is protected (`sec=`).
-enum class Security : unsigned char {
-  sys,    ///< numbers that the server believes (AUTH_SYS)
-  krb5,   ///< Kerberos tickets
-  krb5i,  ///< Kerberos, and messages cannot be altered unnoticed (integrity)
-  krb5p,  ///< Kerberos, and messages cannot be read by others either (privacy)
-};
-/// Returns the name of the flavor as `sec=` takes it.
-constexpr std::string_view security_name(Security security) {
-  switch (security) {
-    case Security::sys:
-      return "sys";
-    case Security::krb5:
-      return "krb5";
-    case Security::krb5i:
-      return "krb5i";
-    case Security::krb5p:
-      return "krb5p";
-  }
-  return "";
-}
-
-struct Options {
-  /// `vers=`: 4, 3 or 2. If not set, the highest version that the server speaks.
-  std::optional<unsigned> version;
-  unsigned minor_version = 2;        ///< minor version of NFSv4: the highest that is tried
-  bool minor_version_fixed = false;  ///< `vers=4.0`, `4.1` or `4.2`: only this one is tried
-  std::uint16_t port = 20049;        ///< RFC 8267 6
-  bool port_fixed = false;  ///< `port=` was given: the server's rpcbind is not asked (versions 3 and 2)
-  // ---- versions 3 and 2: their MOUNT protocol ----
-  std::string mount_host;        ///< `mounthost`: the host where mountd runs; empty: the server
-  std::uint16_t mount_port = 0;  ///< `mountport`; 0: the port that rpcbind reports
-  std::string mount_transport;   ///< `mountproto`: "tcp" or "udp"; empty: tcp, else udp
-  // ---- version 4.0: the address where its server calls back, over TCP ----
-  std::string callback_address;     ///< `clientaddr`; empty: the local address of the route to the server
-  std::uint16_t callback_port = 0;  ///< `callback_port`; 0: any free port
-  Fabric fabric = Fabric::automatic;
-  std::uint32_t rsize = 1U << 20;  ///< most bytes of one READ; lowered to what the server accepts
-  std::uint32_t wsize = 1U << 20;  ///< most bytes of one WRITE
-  ReadPlus read_plus = ReadPlus::automatic;
-  /// `timeo`: an operation fails if it got no answer for this long. Connections without answers are replaced
-  /// well before that.
-  std::chrono::milliseconds timeout{60000};
-  std::chrono::milliseconds connect_timeout{10000};
-  /// `sec=`: the flavors that may be used, the preferred one first. Empty: AUTH_SYS in general; at the
-  /// target, and where the server demands it, the strongest flavor that the server offers and for which there
-  /// are tickets. Empty with a uid or gid: AUTH_SYS only.
-  std::vector<Security> security;
-  /// `keytab`: a file with this machine's Kerberos keys. Empty: a mount by root uses the system's keytab;
-  /// other callers use their own tickets.
-  std::string keytab;
-  /// `ccache`: a credential cache to use in place of this process's own, named as in KRB5CCNAME
-  /// ("FILE:/path").
-  std::string ccache;
-  /// With Kerberos this process has keys in its memory. If true, from the first key on the process leaves no
-  /// core file and only root can trace it (PR_SET_DUMPABLE). No option text sets this; a program that wants
-  /// it sets it.
-  bool no_core = false;
-  /// `gssport`: the server's port for NFS over TCP, where Kerberos contexts are made
-  std::uint16_t gss_port = 2049;
-  std::optional<std::uint32_t> uid;  ///< identity for AUTH_SYS; default: that of the process
-  std::optional<std::uint32_t> gid;
-  Crc crc = Crc::automatic;
-  std::uint32_t credits = 64;     ///< most calls in flight on each connection, if the server grants that many
-  std::uint32_t connections = 1;  ///< `nconnect`: connections that share one session's calls
-  /// `remoteports`: further addresses of the server, as numbers. Connections after the first lead to them in
-  /// turn; each gets at least one connection. With NFSv4.1 and 4.2 the server must prove that it is the same
-  /// server there.
-  std::vector<std::string> remote_ports;
-  /// `threads`: threads that share the work of connections over TCP; there are at least as many connections.
-  /// An RDMA device does this work itself and does not need them.
-  std::uint32_t threads = 1;
-  /// On the verbs fabric: how long to poll for answers before sleeping, while calls are in flight. 0: sleep
-  /// at once.
-  std::chrono::microseconds busy_poll{0};
-
-  friend bool operator==(const Options&, const Options&) = default;
-
-  /// Sets one option from its text, as in "rsize=65536". A usage Error names the option and the values that
-  /// it takes.
-  NFSRDMA_API Status set(std::string_view name, std::string_view value);
-  /// Sets several: "rsize=65536,crc=on".
-  NFSRDMA_API Status set_all(std::string_view list);
-};
-
-/// An option as a user may write it, for --help and man pages.
+/// An option as a user may write it, for --help and man pages. The texts are static.
 struct OptionHelp {
   const char* name;
   const char* values;
   const char* text;
 };
-NFSRDMA_API const std::vector<OptionHelp>& option_help();
+
+inline const std::vector<OptionHelp>& option_help() {
+  static const std::vector<OptionHelp> all = [] {
+    std::vector<OptionHelp> out;
+    auto option = api_detail::sized<nfsrdma_option>();
+    for (std::size_t number = 0; nfsrdma_option_help(number, &option) == 0; ++number)
+      out.push_back({option.name, option.values, option.text});
+    return out;
+  }();
+  return all;
+}
+
+/// The options of a connection: a value that can be copied, moved and compared.
+class Options {
+ public:
+  Options() = default;
+  Options(const Options& other)
+      : options_(other.options_ == nullptr ? nullptr : nfsrdma_options_copy(other.options_.get())) {}
+  Options(Options&&) noexcept = default;
+  Options& operator=(const Options& other) { return *this = Options(other); }
+  Options& operator=(Options&&) noexcept = default;
+  ~Options() = default;
+
+  /// Sets one option from its text, as in "rsize=65536". A usage Error names the option and the values that
+  /// it takes.
+  Status set(std::string_view name, std::string_view value) {
+    if (api_detail::has_nul(name)) return api_detail::nul_error(name);
+    if (api_detail::has_nul(value)) return api_detail::nul_error(value);
+    return changed([&](nfsrdma_options* options, nfsrdma_error** error) {
+      return nfsrdma_options_set(options, std::string(name).c_str(), std::string(value).c_str(), error);
+    });
+  }
+  /// Sets several: "rsize=65536,crc=on".
+  Status set_all(std::string_view list) {
+    if (api_detail::has_nul(list)) return api_detail::nul_error(list);
+    return changed([&](nfsrdma_options* options, nfsrdma_error** error) {
+      return nfsrdma_options_set_all(options, std::string(list).c_str(), error);
+    });
+  }
+  /// Returns the value of an option as text, "" if it is not set; nothing if there is no such option.
+  [[nodiscard]] std::optional<std::string> get(std::string_view name) const {
+    nfsrdma_options* const options = handle();
+    if (options == nullptr) return std::nullopt;
+    const char* const value = nfsrdma_options_get(options, std::string(name).c_str());
+    if (value == nullptr) return std::nullopt;
+    return value;
+  }
+  /// Compares the values of all options.
+  friend bool operator==(const Options& left, const Options& right) {
+    if (left.options_ == right.options_) return true;  // both are empty
+    return std::ranges::all_of(option_help(), [&](const OptionHelp& option) {
+      return left.get(option.name) == right.get(option.name);
+    });
+  }
+
+  /// Returns the options of the C interface, which stay this object's. Null: no memory.
+  [[nodiscard]] nfsrdma_options* handle() const {
+    if (options_ == nullptr) options_.reset(nfsrdma_options_new());
+    return options_.get();
+  }
+
+ private:
+  struct Free {
+    void operator()(nfsrdma_options* options) const { nfsrdma_options_free(options); }
+  };
+  template <class Change>
+  Status changed(Change change) {
+    api_detail::OwnedError error;
+    nfsrdma_options* const options = handle();
+    if (options == nullptr || change(options, error.room()) < 0) return error_from(error.get());
+    return {};
+  }
+  /// Null until an option is set or read.
+  mutable std::unique_ptr<nfsrdma_options, Free> options_;
+};
 
 struct Target {
   std::string host;
@@ -136,6 +117,46 @@ struct Target {
 
 /// Parses "nfs://host[:port]/path?opt=val&opt=val", "host:/path" or "[v6addr]:/path". The options start from
 /// `base`.
-NFSRDMA_API Result<Target> parse_target(std::string_view text, const Options& base = {});
+inline Result<Target> parse_target(std::string_view text, const Options& base = {}) {
+  if (api_detail::has_nul(text)) return api_detail::nul_error(text);
+  Target out{"", "", base};
+  api_detail::OwnedError error;
+  nfsrdma_options* const options = out.options.handle();
+  if (options == nullptr || nfsrdma_options_set_target(options, std::string(text).c_str(), error.room()) < 0)
+    return error_from(error.get());
+  out.host = out.options.get("host").value_or("");
+  out.path = out.options.get("path").value_or("/");
+  return out;
+}
 
+namespace api_detail {
+
+/// Appends `text` to a URL. Characters that have a meaning in a URL become %XX (RFC 3986 2.1).
+inline void append_encoded(std::string& out, std::string_view text) {
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  for (const char c : text) {
+    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    if (is_letter || (c >= '0' && c <= '9') || std::string_view("-._~/:").find(c) != std::string_view::npos) {
+      out += c;
+    } else {
+      const auto octet = static_cast<unsigned char>(c);
+      out += '%';
+      out += digits[octet >> 4U];
+      out += digits[octet & 15U];
+    }
+  }
+}
+
+/// Returns host and path of a target as a URL. An IPv6 address, which has colons, stands in brackets.
+inline std::string url_of(const Target& target) {
+  const bool has_colon = target.host.find(':') != std::string::npos;
+  std::string out = has_colon ? "nfs://[" : "nfs://";
+  append_encoded(out, target.host);
+  if (has_colon) out += ']';
+  if (!target.path.starts_with('/')) out += '/';
+  append_encoded(out, target.path);
+  return out;
+}
+
+}  // namespace api_detail
 }  // namespace nfsrdma

@@ -1,12 +1,13 @@
 // Result and Error. Every fallible call of libnfsrdma returns a value or an Error.
 //
-// Thread-safety: as any value type. Nothing here throws; reading the value of a failed Result is a
-// programming error and aborts.
+// Thread-safety: as any value type. Nothing here throws. Reading the value of a failed Result, or the error
+// of a good one, is a programming error: it prints the error's text to stderr and aborts.
 //
 // This is own code because std::expected would require C++23 of every program that includes these headers;
 // they require C++20.
 #pragma once
 
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -73,6 +74,21 @@ class [[nodiscard]] Error {
   std::shared_ptr<const Details> details_;
 };
 
+namespace result_parts {
+
+/// Ends the program because the value of a failed Result was read.
+[[noreturn]] [[gnu::cold]] [[gnu::noinline]] inline void die_without_value(const Error& error) {
+  std::fprintf(stderr, "nfsrdma: a result without a value was used: %s\n", error.text().c_str());
+  std::abort();
+}
+/// Ends the program because the error of a successful Result was read.
+[[noreturn]] [[gnu::cold]] [[gnu::noinline]] inline void die_without_error() {
+  std::fputs("nfsrdma: value has no error\n", stderr);
+  std::abort();
+}
+
+}  // namespace result_parts
+
 /// Either a T or an Error. `if (!result) return result.error();`
 template <class T>
 class [[nodiscard]] Result {
@@ -86,7 +102,7 @@ class [[nodiscard]] Result {
   [[nodiscard]] T& value() & { return *checked(); }
   [[nodiscard]] const T& value() const& {
     const T* v = std::get_if<0>(&state_);
-    if (v == nullptr) std::abort();
+    if (v == nullptr) result_parts::die_without_value(*std::get_if<1>(&state_));
     return *v;
   }
   [[nodiscard]] T&& value() && { return std::move(*checked()); }
@@ -98,14 +114,14 @@ class [[nodiscard]] Result {
   [[nodiscard]] T value_or(T fallback) const& { return has_value() ? value() : std::move(fallback); }
   [[nodiscard]] const Error& error() const {
     const Error* e = std::get_if<1>(&state_);
-    if (e == nullptr) std::abort();
+    if (e == nullptr) result_parts::die_without_error();
     return *e;
   }
 
  private:
   T* checked() {
     T* v = std::get_if<0>(&state_);
-    if (v == nullptr) std::abort();
+    if (v == nullptr) result_parts::die_without_value(*std::get_if<1>(&state_));
     return v;
   }
   std::variant<T, Error> state_;
@@ -122,7 +138,7 @@ class [[nodiscard]] Result<void> {
   explicit operator bool() const { return has_value(); }
   [[nodiscard]] const Error& error() const {
     const Error* e = std::get_if<1>(&error_);
-    if (e == nullptr) std::abort();
+    if (e == nullptr) result_parts::die_without_error();
     return *e;
   }
 

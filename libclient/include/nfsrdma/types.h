@@ -3,6 +3,7 @@
 // Thread-safety: plain values; each thread may have its own copies.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -71,6 +72,16 @@ enum class Stability : unsigned char {
 struct Extent {
   std::uint64_t offset = 0, length = 0;
   bool hole = false;
+};
+
+/// The bytes that a read has fetched, and the holes that the server reported in them, if it reports holes
+/// (option `read_plus`).
+struct Stretch {
+  std::size_t count = 0;
+  bool has_holes = false;  ///< some of the bytes are in holes
+  /// The end of the hole that contains the last byte; 0 if the last byte is data. Some servers report how
+  /// far the hole reaches; others report only the part within the bytes that were asked for.
+  std::uint64_t hole_ends = 0;
 };
 
 // ---- byte-range locks: advisory, as those of fcntl(2) ----

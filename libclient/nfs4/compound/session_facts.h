@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "nfsrdma/client.h"
-#include "nfsrdma/options.h"
+#include "engine/read_plus.h"
+#include "nfsrdma/info.h"
 #include "security/flavor.h"
 #include "wire/nfs4/types.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ids/owner_names.h"
-#include "nfsrdma/client.h"
+#include "nfsrdma/types.h"
 #include "wire/nfs4/attributes.h"
 #include "writing/unstable_data.h"
 

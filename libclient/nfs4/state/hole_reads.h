@@ -25,10 +25,10 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/read_plus.h"
 #include "engine/statistics.h"
 #include "nfs4/compound/call_layer.h"
 #include "nfs4/state/hole_hint.h"
-#include "nfsrdma/options.h"
 
 namespace nfsrdma::nfs4 {
 

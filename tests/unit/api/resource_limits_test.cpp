@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "api/client_impl.h"
+#include "api/client_core.h"
 #include "async/helper.h"
 #include "fabric/carrier.h"
 #include "ids/id_names.h"
@@ -96,7 +96,7 @@ TEST_CASE("limits: a client without a thread of its own is an error, and leaves 
   const Target target = server.target("fabric=iwarp");
   {
     const NoThreads none;
-    api::ClientImpl client(target, {address_of(server)}, nullptr, -1);
+    api::ClientCore client(server.connect_target("fabric=iwarp"), {address_of(server)});
     const Status begun = client.start(async::Clock::now() + 5s);
     REQUIRE_FALSE(begun);
     CHECK(begun.error().kind() == ErrorKind::local);

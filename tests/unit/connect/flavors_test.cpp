@@ -25,7 +25,7 @@ TEST_CASE("connect: uid= and gid= are for sec=sys alone") {
     CAPTURE(named);
     testing::VirtualWorld world;
     async::Loop loop(world);
-    Target target;
+    connect::Target target;
     target.host = "server";
     target.options.uid = 7;
     target.options.version = 5;  // which is looked at later
@@ -60,7 +60,7 @@ TEST_CASE(
     CAPTURE(row.options);
     testing::VirtualWorld world;
     async::Loop loop(world);
-    Target target{"server", "/", {}};
+    connect::Target target{"server", "/", {}};
     REQUIRE(target.options.set_all(row.options));
     const std::vector<rpc::Address> addresses;
     const Surroundings around;
@@ -73,7 +73,7 @@ TEST_CASE(
 }
 
 TEST_CASE("connect: what the options let be used, the strongest first, and numbers only with AUTH_SYS") {
-  Options options;
+  connect::Options options;
   CHECK(permitted(options) == std::vector{Security::krb5p, Security::krb5i, Security::krb5, Security::sys});
   options.gid = 0;
   CHECK(permitted(options) == std::vector{Security::sys});
@@ -82,7 +82,7 @@ TEST_CASE("connect: what the options let be used, the strongest first, and numbe
 }
 
 TEST_CASE("connect: somebody else's identity does not come with this process's groups") {
-  Options options;
+  connect::Options options;
   const security::Identity own = own_identity(options);
   CHECK(own.uid == ::geteuid());
   CHECK(own.gid == ::getegid());

@@ -55,8 +55,9 @@ struct Health {
   Health(const Health&) = delete;
   Health& operator=(const Health&) = delete;
 
-  static Options options(std::uint32_t connections, std::chrono::milliseconds timeo, const char* version) {
-    Options out = sim::SimClient::quick();
+  static connect::Options options(std::uint32_t connections, std::chrono::milliseconds timeo,
+                                  const char* version) {
+    connect::Options out = sim::SimClient::quick();
     out.connections = connections;
     out.timeout = timeo;
     out.port_fixed = true;
@@ -66,7 +67,7 @@ struct Health {
     out.minor_version_fixed = wanted == "4.0";
     return out;
   }
-  void connect(const Options& options) {
+  void connect(const connect::Options& options) {
     client.emplace(
         host.loop(), sim::SimClient::target(server_host, options),
         std::vector{sim::Network::address(server_host, server.port())},
@@ -152,7 +153,7 @@ TEST_CASE("U15 an idle connection of several that is dead in one direction is fo
 
 TEST_CASE("U15 a connection to another address of the server is asked, too") {
   Health m(10);
-  Options options = Health::options(1, 600s, "4.2");
+  connect::Options options = Health::options(1, 600s, "4.2");
   options.remote_ports = {"10.1.0." + std::to_string(m.server_host.number())};
   m.connect(options);
   REQUIRE(m.client->channels().size() == 2);

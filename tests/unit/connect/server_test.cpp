@@ -68,7 +68,7 @@ struct AnyVersion {
   }
   Status connect() {
     async::Loop& loop = place.loop();
-    Target target = server.target("sec=sys");
+    connect::Target target = server.connect_target("sec=sys");
     target.options.port_fixed = true;  // simulated machines have no rpcbind
     Surroundings around;
     around.host = "client";
@@ -89,12 +89,12 @@ struct WithMountService {
   testing::RpcPrograms programs;
   async::Loop loop;
   Surroundings around = Surroundings::system();
-  Target target;
+  connect::Target target;
   rpc::Address address;
   std::unique_ptr<Server> client;
   bool connected = false;
 
-  explicit WithMountService(const std::string& options) : target(server.target(options)) {
+  explicit WithMountService(const std::string& options) : target(server.connect_target(options)) {
     target.path = "/srv";
     target.options.port_fixed = true;  // the server is where the test says, and rpcbind is not asked
     target.options.mount_port = programs.port();
@@ -145,7 +145,7 @@ TEST_CASE("connect: a version that there is not is the caller's mistake, and nob
     CAPTURE(row.minor);
     testing::VirtualWorld world;
     async::Loop loop(world);
-    Target target;
+    connect::Target target;
     target.host = "server";
     target.options.version = row.version;
     target.options.minor_version = row.minor;
@@ -261,7 +261,7 @@ struct Nobody {
   std::vector<int> errors{ECONNREFUSED};  // of the first, the second …; the last one's goes on
   std::vector<std::shared_ptr<fabric::Carrier>> carriers;
   unsigned carriers_wanted = 0;
-  Target target;
+  connect::Target target;
   Surroundings around;
 
   Nobody() {
@@ -440,7 +440,7 @@ TEST_CASE("B11 connect: Receives are posted for all callbacks that are announced
     CAPTURE(options);
     testing::NfsServer server;
     async::Loop loop;
-    const Target target = server.target(options);
+    const connect::Target target = server.connect_target(options);
     rpc::Address address;
     address.storage = testing::loopback(server.port());
     address.length = sizeof(sockaddr_in);
@@ -493,7 +493,7 @@ struct Registry {
   }
   /// The ports that connections were tried to, by a client with these options.
   std::vector<std::uint16_t> dialled(const std::string& options) {
-    Target target{fabric::host_text(rpcbind.address().storage), "/", {}};
+    connect::Target target{fabric::host_text(rpcbind.address().storage), "/", {}};
     REQUIRE(target.options.set_all("sec=sys"));
     if (!options.empty()) REQUIRE(target.options.set_all(options));
     const auto addresses = resolve(target.host, target.options.port, async::Clock::now() + 30s, -1);
@@ -560,7 +560,7 @@ TEST_CASE("T33 connect: a silent rpcbind costs a few seconds, and the usual port
   rpcbind.serve(aux::kRpcbindProgram, 4, 4, [](xdr::ConstBytes) { return std::nullopt; });
   testing::SilentHelpers world;
   async::Loop loop(world);
-  Target target{"127.0.0.1", "/", {}};
+  connect::Target target{"127.0.0.1", "/", {}};
   REQUIRE(target.options.set_all("vers=3,sec=sys"));
   const async::TimePoint begun = loop.now();
   Ports dialled;
@@ -602,7 +602,7 @@ TEST_CASE("T33 connect: version 3 is found at its own port, also where version 4
   for (const char* options : {"sec=sys", "vers=3,sec=sys", "sec=sys,nconnect=3"}) {
     CAPTURE(options);
     async::Loop loop;
-    Target target = old.target(options);  // its port stands for the usual one
+    connect::Target target = old.connect_target(options);  // its port stands for the usual one
     target.path = "/srv";
     rpc::Address address;
     address.storage = testing::loopback(target.options.port);
@@ -640,7 +640,7 @@ TEST_CASE("connect: version 3 leaves nothing with the server's mount service whe
     return xdr::Void();
   });
   async::Loop loop;
-  Target target = server.target("vers=3,sec=sys");
+  connect::Target target = server.connect_target("vers=3,sec=sys");
   target.path = "/srv";
   target.options.port_fixed = true;
   target.options.mount_port = programs.port();
@@ -732,7 +732,7 @@ TEST_CASE("connect: a flavour that an export offers and the server cannot do is 
 // ---- What the options mean ----
 
 TEST_CASE("connect: as many calls as credits, but over a device no more than memory can be locked for") {
-  Options options;
+  connect::Options options;
   options.credits = 64;
   fabric::Established established;
   established.fabric = "iwarp";
@@ -747,7 +747,7 @@ TEST_CASE("connect: as many calls as credits, but over a device no more than mem
 }
 
 TEST_CASE("connect: the mount service is asked as the options say") {
-  Target target;
+  connect::Target target;
   target.host = "server";
   const aux::MountOptions plain = mount_options(target, {});
   CHECK(plain.server == "server");

@@ -150,7 +150,7 @@ TEST_CASE("S17 a client that comes back after it was killed finds the locks of i
   const auto life = [&](const std::string& owner, bool dies) {
     async::Loop loop;
     connect::Server client(
-        loop, server.target(), {address}, [](const std::string&) {}, std::nullopt,
+        loop, server.connect_target(), {address}, [](const std::string&) {}, std::nullopt,
         connect::Surroundings::system(owner));
     REQUIRE(ok(loop.run(client.connect(loop.now() + 5s))));
     const std::string before = server.locks("/f");

@@ -306,7 +306,7 @@ namespace {
 /// The flavour as connect/ has it made, of a client that reaches the server's NFS/RDMA at `address`.
 std::shared_ptr<security::Flavor> flavor_as_connected(async::Loop& loop, const rpc::Address& address,
                                                       const std::string& options) {
-  Target target{"server.test", "/", {}};
+  connect::Target target{"server.test", "/", {}};
   REQUIRE(target.options.set_all(options));
   return connect::make_flavor(loop, target, {address}, connect::Surroundings::system(), {});
 }

@@ -58,7 +58,7 @@ TEST_CASE("verbs: empty memory is one empty segment") {
 }
 
 TEST_CASE("verbs: a device with room gives what is wanted") {
-  const Depths d = depths({.receive_count = 128, .send_count = 128}, roomy);
+  const verbs::Depths d = depths({.receive_count = 128, .send_count = 128}, roomy);
   CHECK(d.receives == 128);
   CHECK(d.send_slots == 128);
   CHECK(d.sends == 128 * work_per_send);
@@ -69,25 +69,25 @@ TEST_CASE("verbs: a device with room gives what is wanted") {
 
 TEST_CASE("verbs: what is wanted is lowered to what the device has") {
   const Queues wanted{.receive_count = 128, .send_count = 128};
-  const Depths narrow = depths(wanted, with([](Limits& l) { l.work_requests = 64; }));
+  const verbs::Depths narrow = depths(wanted, with([](Limits& l) { l.work_requests = 64; }));
   CHECK(narrow.receives == 64);
   CHECK(narrow.sends == 64);
   CHECK(narrow.send_slots == 64);
   CHECK(depths(wanted, with([](Limits& l) { l.completions = 100; })).sends == 100);
   CHECK(depths(wanted, with([](Limits& l) { l.windows = 10; })).windows == 10);
-  const Depths reads = depths(wanted, with([](Limits& l) { l.reads_in = 1, l.reads_out = 0; }));
+  const verbs::Depths reads = depths(wanted, with([](Limits& l) { l.reads_in = 1, l.reads_out = 0; }));
   CHECK(reads.reads_in == 1);
   CHECK(reads.reads_out == 0);
 }
 
 TEST_CASE("verbs: without windows nothing is bound, and fewer work requests are wanted") {
-  const Depths d = depths({.send_count = 10}, with([](Limits& l) { l.windows = 0; }));
+  const verbs::Depths d = depths({.send_count = 10}, with([](Limits& l) { l.windows = 0; }));
   CHECK(d.windows == 0);
   CHECK(d.sends == 10 * (1 + windows_per_send));
 }
 
 TEST_CASE("verbs: whatever a device says, there is a queue") {
-  const Depths d = depths({.receive_count = 0, .send_count = 0}, Limits{});
+  const verbs::Depths d = depths({.receive_count = 0, .send_count = 0}, Limits{});
   CHECK(d.receives == 1);
   CHECK(d.sends == 1);
   CHECK(d.send_slots == 1);

@@ -1,5 +1,5 @@
 // Options and targets from text: what users type on command lines and in URLs.
-#include "nfsrdma/options.h"
+#include "connect/options.h"
 
 #include <doctest/doctest.h>
 
@@ -14,14 +14,14 @@ std::string message_of(const Status& status) {
   return status ? "" : status.error().message();
 }
 
-Target parsed(std::string_view text, const Options& base = {}) {
-  const Result<Target> target = parse_target(text, base);
+connect::Target parsed(std::string_view text, const connect::Options& base = {}) {
+  const Result<connect::Target> target = connect::parse_target(text, base);
   REQUIRE_MESSAGE(target.has_value(), (target ? "" : target.error().text()));
   return *target;
 }
 
 std::string refused(std::string_view text) {
-  const Result<Target> target = parse_target(text);
+  const Result<connect::Target> target = connect::parse_target(text);
   REQUIRE_FALSE(target.has_value());
   CHECK(target.error().kind() == ErrorKind::usage);
   CHECK(target.error().errno_value() == EINVAL);
@@ -32,7 +32,7 @@ std::string refused(std::string_view text) {
 }  // namespace
 
 TEST_CASE("options: each sets its field") {
-  Options o;
+  connect::Options o;
   REQUIRE(
       o.set_all("vers=4.1,port=2049,fabric=iwarp,rsize=64K,wsize=1M,timeo=300,connect_timeout=2s,sec=sys,"
                 "uid=1000,gid=0,crc=off,credits=8,busy_poll=50"));
@@ -56,15 +56,15 @@ TEST_CASE("options: each sets its field") {
 }
 
 TEST_CASE("options: vers=4 asks for the highest and lets the server choose") {
-  Options o;
+  connect::Options o;
   REQUIRE(o.set_all("vers=4.1,vers=4"));
   CHECK(o.minor_version == 2);
   CHECK_FALSE(o.minor_version_fixed);
 }
 
 TEST_CASE("options: versions") {
-  CHECK_FALSE(Options().version);  // the highest of all
-  Options o;
+  CHECK_FALSE(connect::Options().version);  // the highest of all
+  connect::Options o;
   REQUIRE(o.set("vers", "4"));
   CHECK(o.version == 4U);
   REQUIRE(o.set_all("vers=4.2,vers=3,mounthost=there,mountport=635,mountproto=udp"));
@@ -79,7 +79,7 @@ TEST_CASE("options: versions") {
 }
 
 TEST_CASE("options: where version 4.0 is called back") {
-  Options o;
+  connect::Options o;
   CHECK(o.callback_address.empty());
   CHECK(o.callback_port == 0);
   REQUIRE(o.set_all("clientaddr=192.0.2.1,callback_port=32764"));
@@ -93,7 +93,7 @@ TEST_CASE("options: where version 4.0 is called back") {
 }
 
 TEST_CASE("options: durations take units") {
-  Options o;
+  connect::Options o;
   REQUIRE(o.set("timeo", "45s"));
   CHECK(o.timeout == 45s);
   REQUIRE(o.set("timeo", "1500ms"));
@@ -102,7 +102,7 @@ TEST_CASE("options: durations take units") {
 }
 
 TEST_CASE("options: flavours, the one that is liked best first") {
-  Options o;
+  connect::Options o;
   CHECK(o.security.empty());
   REQUIRE(o.set("sec", "krb5p:krb5i:sys"));
   CHECK(o.security == std::vector{Security::krb5p, Security::krb5i, Security::sys});
@@ -111,7 +111,7 @@ TEST_CASE("options: flavours, the one that is liked best first") {
 }
 
 TEST_CASE("options: addresses of one server, one by one and in ranges") {
-  Options o;
+  connect::Options o;
   REQUIRE(o.set("remoteports", "10.0.0.254-10.0.1.1~10.2.0.1~fe80::1"));
   CHECK(o.remote_ports ==
         std::vector<std::string>{"10.0.0.254", "10.0.0.255", "10.0.1.0", "10.0.1.1", "10.2.0.1", "fe80::1"});
@@ -121,7 +121,7 @@ TEST_CASE("options: addresses of one server, one by one and in ranges") {
 }
 
 TEST_CASE("options: an unknown one is refused by name with the nearest") {
-  Options o;
+  connect::Options o;
   CHECK(message_of(o.set("rsiz", "1")) == "unknown option 'rsiz'; did you mean 'rsize'?");
   CHECK(message_of(o.set("version", "4.2")).find("did you mean 'vers'?") != std::string::npos);
   CHECK(message_of(o.set("zzzzzz", "")).find("use one of vers, port") != std::string::npos);
@@ -187,19 +187,19 @@ TEST_CASE("options: a wrong value is refused with what the option takes, and cha
                            "remoteports=10.0.0.1-10.0.0.9~10.0.1.1-10.0.1.9",
                            "remoteports=10.0.0.256"}) {
     CAPTURE(item);
-    Options o;
+    connect::Options o;
     const Status status = o.set_all(item);
     REQUIRE_FALSE(status);
     CHECK(status.error().kind() == ErrorKind::usage);
     CHECK(status.error().message().find(" takes ") != std::string::npos);
-    CHECK(o.rsize == Options{}.rsize);
-    CHECK(o.timeout == Options{}.timeout);
-    CHECK(o == Options());
+    CHECK(o.rsize == connect::Options{}.rsize);
+    CHECK(o.timeout == connect::Options{}.timeout);
+    CHECK(o == connect::Options());
   }
 }
 
 TEST_CASE("options: empty items in a list are harmless, and what stands before an error stays set") {
-  Options o;
+  connect::Options o;
   CHECK(o.set_all(""));
   CHECK(o.set_all(",rsize=8K,,wsize=8K,"));
   CHECK_FALSE(o.set_all("rsize=4K,bad"));
@@ -207,9 +207,9 @@ TEST_CASE("options: empty items in a list are harmless, and what stands before a
 }
 
 TEST_CASE("options: the help names every option once") {
-  CHECK(option_help().size() == 25);
-  for (const OptionHelp& help : option_help()) {
-    Options o;
+  CHECK(connect::option_help().size() == 25);
+  for (const connect::OptionHelp& help : connect::option_help()) {
+    connect::Options o;
     const std::string text = message_of(o.set(help.name, "\x01"));
     CHECK(text.find(help.values) != std::string::npos);
   }
@@ -226,7 +226,7 @@ TEST_CASE("target: host:/path as mount has it, byte for byte") {
 }
 
 TEST_CASE("target: the options start from the base") {
-  Options base;
+  connect::Options base;
   base.rsize = 8192;
   CHECK(parsed("s:/", base).options.rsize == 8192);
   CHECK(parsed("nfs://s/", base).options.rsize == 8192);
@@ -234,7 +234,7 @@ TEST_CASE("target: the options start from the base") {
 }
 
 TEST_CASE("target: a URL has a port, percent-encoding and options") {
-  const Target t = parsed("nfs://server:2050/a%20b/%3f%25?rsize=64K&crc=on&");
+  const connect::Target t = parsed("nfs://server:2050/a%20b/%3f%25?rsize=64K&crc=on&");
   CHECK(t.host == "server");
   CHECK(t.path == "/a b/?%");
   CHECK(t.options.port == 2050);

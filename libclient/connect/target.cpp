@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "nfsrdma/options.h"
+#include "connect/options.h"
 
-namespace nfsrdma {
+namespace nfsrdma::connect {
 namespace {
 
 constexpr std::string_view scheme = "nfs://";
@@ -163,4 +163,4 @@ Result<Target> parse_target(std::string_view text, const Options& base) {
   return parse_mount_form(text, base);
 }
 
-}  // namespace nfsrdma
+}  // namespace nfsrdma::connect

@@ -10,11 +10,12 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <concepts>
 #include <numeric>
 
-#include "nfsrdma/options.h"
+#include "connect/options.h"
 
-namespace nfsrdma {
+namespace nfsrdma::connect {
 namespace {
 
 using std::chrono::milliseconds;
@@ -267,82 +268,164 @@ bool set_busy_poll(Options& options, std::string_view text) {
   return value.has_value();
 }
 
+// ---- options as text ----
+
+std::string text_of(const std::string& value) {
+  return value;
+}
+std::string text_of(std::integral auto value) {
+  return std::to_string(value);
+}
+std::string text_of(const std::optional<std::uint32_t>& value) {
+  return value ? std::to_string(*value) : "";
+}
+std::string text_of(milliseconds value) {
+  return std::to_string(value.count()) + "ms";
+}
+std::string text_of(std::chrono::microseconds value) {
+  return std::to_string(value.count());
+}
+std::string text_of(Fabric value) {
+  return value == Fabric::automatic ? "auto" : value == Fabric::verbs ? "verbs" : "iwarp";
+}
+std::string text_of(ReadPlus value) {
+  return value == ReadPlus::automatic ? "auto" : value == ReadPlus::yes ? "yes" : "no";
+}
+std::string text_of(Crc value) {
+  return value == Crc::automatic ? "auto" : value == Crc::on ? "on" : "off";
+}
+std::string text_of(const std::vector<Security>& value) {
+  std::string out;
+  for (const Security one : value) out += (out.empty() ? "" : ":") + std::string(security_name(one));
+  return out;
+}
+std::string text_of(const std::vector<std::string>& value) {
+  std::string out;
+  for (const std::string& one : value) out += (out.empty() ? "" : "~") + one;
+  return out;
+}
+
+template <auto Field>
+std::string get(const Options& options) {
+  return text_of(options.*Field);
+}
+std::string get_vers(const Options& options) {
+  if (!options.version) return "";
+  std::string out = std::to_string(*options.version);
+  if (options.minor_version_fixed) out += "." + std::to_string(options.minor_version);
+  return out;
+}
+/// Zero means that the option is not set.
+std::string get_mountport(const Options& options) {
+  return options.mount_port == 0 ? "" : text_of(options.mount_port);
+}
+
 struct Row {
   OptionHelp help;
   bool (*set)(Options&, std::string_view);
+  std::string (*get)(const Options&);
 };
 
 constexpr auto rows = std::to_array<Row>({
     {{"vers", "4.2, 4.1, 4.0, 4, 3 or 2", "NFS version (default: the highest that the server supports)"},
-     set_vers},
+     set_vers,
+     get_vers},
     {{"port", "a port number",
       "the server's port for NFS over RDMA (default 20049; for version 3, the port that the server's rpcbind "
       "names)"},
-     set_port},
+     set_port,
+     get<&Options::port>},
     {{"mounthost", "a host name", "for version 3: the host of the mount service (default: the server)"},
-     set_mounthost},
+     set_mounthost,
+     get<&Options::mount_host>},
     {{"mountport", "a port number", "the port of the mount service (default: the port that rpcbind names)"},
-     set_mountport},
+     set_mountport,
+     get_mountport},
     {{"mountproto", "tcp or udp", "the transport protocol of the mount service (default: tcp, else udp)"},
-     set_mountproto},
+     set_mountproto,
+     get<&Options::mount_transport>},
     {{"clientaddr", "an IPv4 or IPv6 address",
       "for version 4.0: the address at which the server calls back (default: the address of this machine on "
       "the path to the server)"},
-     set_clientaddr},
+     set_clientaddr,
+     get<&Options::callback_address>},
     {{"callback_port", "a port number, or 0",
       "for version 4.0: the TCP port on which the server calls back (default 0: any free port)"},
-     set_callback_port},
+     set_callback_port,
+     get<&Options::callback_port>},
     {{"fabric", "auto, verbs or iwarp",
       "the transport of RDMA: verbs is an RDMA device, iwarp is a TCP socket (default auto: verbs if a "
       "device leads to the server)"},
-     set_fabric},
-    {{"rsize", "bytes from 1024 to 16M", "maximum number of bytes of one READ (default 1M)"}, set_rsize},
-    {{"wsize", "bytes from 1024 to 16M", "maximum number of bytes of one WRITE (default 1M)"}, set_wsize},
+     set_fabric,
+     get<&Options::fabric>},
+    {{"rsize", "bytes from 1024 to 16M", "maximum number of bytes of one READ (default 1M)"},
+     set_rsize,
+     get<&Options::rsize>},
+    {{"wsize", "bytes from 1024 to 16M", "maximum number of bytes of one WRITE (default 1M)"},
+     set_wsize,
+     get<&Options::wsize>},
     {{"read_plus", "auto, yes or no",
       "with version 4.2, let the server report the holes of files that are read instead of sending zeros "
       "(default auto: for sparse files, if the server reports holes)"},
-     set_read_plus},
+     set_read_plus,
+     get<&Options::read_plus>},
     {{"timeo", "tenths of a second, or a time such as 30s or 500ms",
       "time after which an operation without an answer fails (default 60s)"},
-     set_timeo},
+     set_timeo,
+     get<&Options::timeout>},
     {{"connect_timeout", "a time such as 10s or 500ms",
       "time after which an attempt to connect is given up (default 10s)"},
-     set_connect_timeout},
+     set_connect_timeout,
+     get<&Options::connect_timeout>},
     {{"sec", "sys, krb5, krb5i, krb5p, or several separated by :",
       "how users prove their identity: by numbers (sys) or Kerberos tickets (krb5); krb5i also protects the "
       "data against changes, krb5p also against reading; of several, the first that the server accepts is "
       "used (default: the strongest that the server offers for the path and for which there is a ticket)"},
-     set_sec},
+     set_sec,
+     get<&Options::security>},
     {{"keytab", "a file",
       "for Kerberos: the file with this machine's keys (default: /etc/krb5.keytab for a mount by root; other "
       "users use their own tickets)"},
-     set_keytab},
+     set_keytab,
+     get<&Options::keytab>},
     {{"ccache", "FILE:/path, a path, KEYRING:name or another form of KRB5CCNAME",
       "for Kerberos: the cache with the tickets to use instead of the one that KRB5CCNAME names"},
-     set_ccache},
+     set_ccache,
+     get<&Options::ccache>},
     {{"gssport", "a port number",
       "for Kerberos: the server's port for NFS over TCP, where security contexts are created (default 2049)"},
-     set_gssport},
-    {{"uid", "a number", "user id that is sent to the server (default: the caller's)"}, set_uid},
-    {{"gid", "a number", "group id that is sent to the server (default: the caller's)"}, set_gid},
+     set_gssport,
+     get<&Options::gss_port>},
+    {{"uid", "a number", "user id that is sent to the server (default: the caller's)"},
+     set_uid,
+     get<&Options::uid>},
+    {{"gid", "a number", "group id that is sent to the server (default: the caller's)"},
+     set_gid,
+     get<&Options::gid>},
     {{"crc", "auto, on or off", "CRC32C on the iwarp fabric (default auto: if the server requires it)"},
-     set_crc},
+     set_crc,
+     get<&Options::crc>},
     {{"credits", "a number from 1 to 1024",
       "maximum number of calls in flight, if the server grants as many (default 64)"},
-     set_credits},
+     set_credits,
+     get<&Options::credits>},
     {{"nconnect", "a number from 1 to 16",
       "number of connections to the server that share the work (default 1)"},
-     set_nconnect},
+     set_nconnect,
+     get<&Options::connections>},
     {{"remoteports", "numeric addresses separated by ~, or a range first-last",
       "more addresses of the server; each gets at least one connection (default: none)"},
-     set_remoteports},
+     set_remoteports,
+     get<&Options::remote_ports>},
     {{"threads", "a number from 1 to 16",
       "number of threads that share the work of the connections over TCP; there are at least as many "
       "connections (default 1)"},
-     set_threads},
+     set_threads,
+     get<&Options::threads>},
     {{"busy_poll", "microseconds from 0 to 10000",
       "on the verbs fabric, poll for answers for this time before sleeping (default 0: never)"},
-     set_busy_poll},
+     set_busy_poll,
+     get<&Options::busy_poll>},
 });
 
 /// Returns the Levenshtein distance.
@@ -402,6 +485,12 @@ Status Options::set_all(std::string_view list) {
   return {};
 }
 
+std::optional<std::string> Options::get(std::string_view name) const {
+  const auto row = std::ranges::find(rows, name, [](const Row& r) { return std::string_view(r.help.name); });
+  if (row == rows.end()) return std::nullopt;
+  return row->get(*this);
+}
+
 const std::vector<OptionHelp>& option_help() {
   static const std::vector<OptionHelp> help = [] {
     std::vector<OptionHelp> out;
@@ -412,4 +501,4 @@ const std::vector<OptionHelp>& option_help() {
   return help;
 }
 
-}  // namespace nfsrdma
+}  // namespace nfsrdma::connect

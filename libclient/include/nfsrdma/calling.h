@@ -1,0 +1,335 @@
+// How calls are made: the options that every call takes, and the one mechanism behind blocking and started
+// calls.
+//
+// An operation (file_operations.h, names_operations.h, many_operations.h) is a function that makes one call
+// of the C interface, the variables in which the call stores its results, and a function that makes a C++
+// value of them. api_detail::run() makes the blocking call of an operation. api_detail::start() starts it: the
+// operation and the program's callback move to a Started on the heap, which exists until the call's
+// completion has been delivered. The C interface delivers exactly one completion for each started call,
+// inside nfsrdma_wait(), nfsrdma_service() or nfsrdma_client_free().
+//
+// Callbacks of an object that was destroyed must not run. Therefore each Started refers to the Life of its
+// File, Listing or Client, which that object's destructor ends.
+//
+// Nothing in namespace api_detail is part of the interface.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "nfsrdma/convert.h"
+#include "nfsrdma/nfsrdma.h"
+#include "nfsrdma/result.h"
+
+namespace nfsrdma {
+
+/// How one call is made. Every call takes this as its last, optional argument.
+///
+///     file->read(data, 0, {.timeout = std::chrono::seconds(2), .tag = 7});
+struct CallOptions {
+  /// The call ends with ErrorKind::timeout after this time. 0: after the option `timeo`, which also is the
+  /// upper limit.
+  std::chrono::milliseconds timeout{};
+  std::uint64_t tag = 0;  ///< the program's own number, for Client::cancel()
+};
+
+namespace api_detail {
+
+/// The end of a call of the C interface: its result, or why it failed.
+using Outcome = Result<std::int64_t>;
+
+/// Whether an object whose calls were started still exists. Callbacks run only between a successful enter()
+/// and leave().
+class Life {
+ public:
+  Life() = default;
+  Life(const Life&) = delete;
+  Life& operator=(const Life&) = delete;
+
+  /// A callback that runs on this thread. The callbacks of a thread are a list, innermost first.
+  class Entry {
+   public:
+    explicit Entry(Life& life) : life_(life), outer_(innermost), is_alive_(life.enter()) { innermost = this; }
+    ~Entry() {
+      innermost = outer_;
+      if (is_alive_) life_.leave();
+    }
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+    explicit operator bool() const { return is_alive_; }
+
+   private:
+    friend class Life;
+    Life& life_;
+    Entry* const outer_;
+    const bool is_alive_;
+  };
+
+  /// Keeps further callbacks from running, and waits for those that run on other threads. It may be called
+  /// inside a callback of this Life. In a child of fork(2) those other threads do not exist, so it does not
+  /// wait.
+  void end() {
+    std::uint32_t state = state_.fetch_or(kEnded) | kEnded;
+    if (state / kOne == 0 || ::getpid() != process_) return;
+    const std::uint32_t own = running_here();
+    while (state / kOne > own) {
+      state_.wait(state);
+      state = state_.load();
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kEnded = 1, kOne = 2;
+  // Visible, so that all shared objects of a program use the same one even if they hide their own symbols.
+  [[gnu::visibility("default")]] static inline constinit thread_local Entry* innermost = nullptr;
+
+  bool enter() {
+    if ((state_.fetch_add(kOne) & kEnded) == 0) return true;
+    leave();
+    return false;
+  }
+  void leave() {
+    if ((state_.fetch_sub(kOne) & kEnded) != 0) state_.notify_all();
+  }
+  [[nodiscard]] std::uint32_t running_here() const {
+    std::uint32_t count = 0;
+    for (const Entry* at = innermost; at != nullptr; at = at->outer_) {
+      if (&at->life_ == this && at->is_alive_) ++count;
+    }
+    return count;
+  }
+
+  std::atomic<std::uint32_t> state_ = 0;  // kEnded, and kOne for each callback that runs
+  const pid_t process_ = ::getpid();
+};
+
+/// A call that was started, with the callback that is to receive its result.
+class Started {
+ public:
+  explicit Started(std::shared_ptr<Life> owner) : owner_(std::move(owner)) {}
+  virtual ~Started() = default;
+  Started(const Started&) = delete;
+  Started& operator=(const Started&) = delete;
+
+  /// Runs the callback, unless the object that started the call was destroyed, and destroys `call`. The
+  /// callback is destroyed before Life::end() returns on another thread.
+  static void finish(std::unique_ptr<Started> call, const Outcome& outcome) noexcept {
+    const std::shared_ptr<Life> owner = call->owner_;
+    const Life::Entry entry(*owner);
+    if (entry) call->deliver(outcome);
+    call.reset();
+  }
+  /// The callback of every call that is started.
+  static void completed(void* data, const nfsrdma_completion* completion) noexcept {
+    std::unique_ptr<Started> call(static_cast<Started*>(data));
+    finish(std::move(call),
+           completion->result >= 0 ? Outcome(completion->result) : Outcome(error_from(completion->error)));
+  }
+
+ private:
+  virtual void deliver(const Outcome& outcome) = 0;
+  const std::shared_ptr<Life> owner_;
+};
+
+/// The state that a Client shares with its Directories, Files and Listings.
+class ClientState {
+ public:
+  Life life;  ///< of the Client: for calls by path
+
+  /// Keeps a call that could not be started, because its callback must not run before the function that was
+  /// to start it has returned. run_deferred() runs the callback.
+  void defer(std::unique_ptr<Started> call, Error why) {
+    const std::lock_guard lock(mutex_);
+    deferred_.push_back({std::move(call), std::move(why)});
+    has_deferred_ = true;
+  }
+  /// Returns true if a callback ran.
+  bool run_deferred() {
+    std::vector<Deferred> due = take_deferred();
+    for (Deferred& one : due) Started::finish(std::move(one.call), std::move(one.why));
+    return !due.empty();
+  }
+  /// Ends the life of the Client. No callback of its calls by path runs from then on.
+  void end() {
+    life.end();
+    (void)take_deferred();
+  }
+
+ private:
+  struct Deferred {
+    std::unique_ptr<Started> call;
+    Error why;
+  };
+  std::vector<Deferred> take_deferred() {
+    if (!has_deferred_) return {};
+    const std::lock_guard lock(mutex_);
+    has_deferred_ = false;
+    return std::exchange(deferred_, {});
+  }
+
+  std::atomic<bool> has_deferred_ = false;
+  std::mutex mutex_;  // of deferred_
+  std::vector<Deferred> deferred_;
+};
+
+// ---- operations ----
+
+/// The two last arguments of every call of the C interface.
+struct How {
+  const nfsrdma_call* call;
+  nfsrdma_error** error;
+};
+
+/// The variables of an operation that has none.
+struct Nothing {};
+
+/// An operation. `Begin` is called as begin(out, how), and makes the call of the C interface. `Finish` is
+/// called as finish(out, outcome), and returns the value for the program. While a call is under way, the
+/// operation does not move, so pointers to its members stay valid.
+template <class Out, class Begin, class Finish>
+class Operation {
+ public:
+  Operation(Out out, Begin begin, Finish finish)
+      : out_(std::move(out)), begin_(std::move(begin)), finish_(std::move(finish)) {}
+
+  Outcome begin(const nfsrdma_call* call) {
+    if constexpr (requires { begin_.fault(); }) {
+      if (const std::optional<Error> fault = begin_.fault()) return *fault;
+    }
+    OwnedError error;
+    const std::int64_t result = begin_(out_, How{call, error.room()});
+    if (result >= 0) return result;
+    return error_from(error.get());
+  }
+  auto finish(const Outcome& outcome) { return finish_(out_, outcome); }
+
+ private:
+  Out out_;
+  Begin begin_;
+  Finish finish_;
+};
+
+/// Begins an operation on one or two texts, which become texts of C.
+template <class Begin, std::size_t Count>
+class OnTexts {
+ public:
+  OnTexts(Begin begin, std::string first, std::string second = {})
+      : texts_{std::move(first), std::move(second)}, begin_(std::move(begin)) {}
+
+  /// Returns an Error if a text contains a NUL character, at which C would take it to end.
+  [[nodiscard]] std::optional<Error> fault() const {
+    for (const std::string& text : texts_) {
+      if (has_nul(text)) return nul_error(text);
+    }
+    return std::nullopt;
+  }
+  template <class Out>
+  std::int64_t operator()(Out& out, How how) {
+    if constexpr (Count == 1) {
+      return begin_(texts_[0].c_str(), out, how);
+    } else {
+      return begin_(texts_[0].c_str(), texts_[1].c_str(), out, how);
+    }
+  }
+
+ private:
+  std::string texts_[2];
+  Begin begin_;
+};
+template <class Begin>
+OnTexts<Begin, 1> on_path(std::string_view path, Begin begin) {
+  return {std::move(begin), std::string(path)};
+}
+template <class Begin>
+OnTexts<Begin, 2> on_texts(std::string_view first, std::string_view second, Begin begin) {
+  return {std::move(begin), std::string(first), std::string(second)};
+}
+
+/// Finishes an operation that succeeds without a value.
+struct AsStatus {
+  template <class Out>
+  Status operator()(Out&, const Outcome& outcome) const {
+    if (!outcome) return outcome.error();
+    return {};
+  }
+};
+/// Finishes an operation whose value is the result of the C function, as a T.
+template <class T>
+struct AsNumber {
+  template <class Out>
+  Result<T> operator()(Out&, const Outcome& outcome) const {
+    if (!outcome) return outcome.error();
+    return static_cast<T>(*outcome);
+  }
+};
+/// Finishes an operation whose value is value(out, result), unless the call failed.
+template <class Value>
+struct AsValue {
+  Value value;
+  template <class Out>
+  auto operator()(Out& out, const Outcome& outcome)
+      -> Result<std::remove_cvref_t<std::invoke_result_t<Value&, Out&, std::int64_t>>> {
+    if (!outcome) return outcome.error();
+    return value(out, *outcome);
+  }
+};
+template <class Value>
+AsValue(Value) -> AsValue<Value>;
+
+inline nfsrdma_call c_call(const CallOptions& options) {
+  auto out = sized<nfsrdma_call>();
+  out.tag = options.tag;
+  out.timeout = options.timeout.count();
+  return out;
+}
+
+/// Makes the blocking call of an operation.
+template <class Op>
+auto run(Op operation, const CallOptions& options) {
+  if (options.tag == 0 && options.timeout.count() == 0) return operation.finish(operation.begin(nullptr));
+  const nfsrdma_call call = c_call(options);
+  return operation.finish(operation.begin(&call));
+}
+
+template <class Op, class Done>
+class StartedOperation final : public Started {
+ public:
+  StartedOperation(std::shared_ptr<Life> owner, Op operation, Done done)
+      : Started(std::move(owner)), operation_(std::move(operation)), done_(std::move(done)) {}
+  Outcome begin(const nfsrdma_call& call) { return operation_.begin(&call); }
+
+ private:
+  void deliver(const Outcome& outcome) override { done_(operation_.finish(outcome)); }
+  Op operation_;
+  Done done_;
+};
+
+/// Starts an operation of the object with this Life.
+template <class Op, class Done>
+void start(ClientState& client, std::shared_ptr<Life> owner, Op operation, Done done,
+           const CallOptions& options) {
+  auto started =
+      std::make_unique<StartedOperation<Op, Done>>(std::move(owner), std::move(operation), std::move(done));
+  nfsrdma_call call = c_call(options);
+  call.done = &Started::completed;
+  call.data = static_cast<Started*>(started.get());
+  call.flags = NFSRDMA_MORE;
+  // Once the call has begun, another thread may deliver its completion and so destroy what `started` was.
+  StartedOperation<Op, Done>* const begun = started.release();
+  if (Outcome outcome = begun->begin(call); !outcome)
+    client.defer(std::unique_ptr<Started>(begun), outcome.error());
+}
+
+}  // namespace api_detail
+}  // namespace nfsrdma
