@@ -41,6 +41,7 @@ static void usage(const char* tool, const char* versions, int status) {
           "  --copy            copy the data to a buffer of the program's where the library does not place "
           "it there\n"
           "  --threads         DEPTH threads with blocking calls, instead of one with callbacks\n"
+          "  --queue           the C interface with a completion queue, instead of callbacks\n"
           "  --options LIST    more options, in the library's own notation\n",
           tool, versions);
   exit(status);
@@ -63,14 +64,23 @@ static uint64_t number(const char* tool, const char* name, const char* text) {
 
 struct load_options load_parse(int argc, char** argv, const char* tool, const char* versions) {
   static const struct option known[] = {
-      {"size", required_argument, NULL, 's'},   {"depth", required_argument, NULL, 'd'},
-      {"count", required_argument, NULL, 'n'},  {"seconds", required_argument, NULL, 't'},
-      {"write", no_argument, NULL, 'w'},        {"random", no_argument, NULL, 'r'},
-      {"sequential", no_argument, NULL, 'q'},   {"seed", required_argument, NULL, 'e'},
-      {"verify", required_argument, NULL, 'v'}, {"vers", required_argument, NULL, 'V'},
-      {"port", required_argument, NULL, 'p'},   {"options", required_argument, NULL, 'o'},
-      {"copy", no_argument, NULL, 'c'},         {"threads", no_argument, NULL, 'T'},
-      {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
+      {"size", required_argument, NULL, 's'},
+      {"depth", required_argument, NULL, 'd'},
+      {"count", required_argument, NULL, 'n'},
+      {"seconds", required_argument, NULL, 't'},
+      {"write", no_argument, NULL, 'w'},
+      {"random", no_argument, NULL, 'r'},
+      {"sequential", no_argument, NULL, 'q'},
+      {"seed", required_argument, NULL, 'e'},
+      {"verify", required_argument, NULL, 'v'},
+      {"vers", required_argument, NULL, 'V'},
+      {"port", required_argument, NULL, 'p'},
+      {"options", required_argument, NULL, 'o'},
+      {"copy", no_argument, NULL, 'c'},
+      {"threads", no_argument, NULL, 'T'},
+      {"queue", no_argument, NULL, 'Q'},
+      {"help", no_argument, NULL, 'h'},
+      {NULL, 0, NULL, 0},
   };
   struct load_options o = {.size = 4096, .depth = 1, .seconds = 10, .seed = 1};
   int which, index = 0;
@@ -119,6 +129,9 @@ struct load_options load_parse(int argc, char** argv, const char* tool, const ch
       case 'T':
         o.threads = 1;
         break;
+      case 'Q':
+        o.queue = 1;
+        break;
       case 'h':
         usage(tool, versions, 0);
         break;
@@ -130,8 +143,8 @@ struct load_options load_parse(int argc, char** argv, const char* tool, const ch
       (o.count == 0 && o.seconds <= 0)) {
     usage(tool, versions, 2);
   }
-  if (o.write && (o.local_copy != NULL || o.threads))
-    load_die(tool, "--write", "goes without --verify and --threads");
+  if (o.write && (o.local_copy != NULL || o.threads || o.queue))
+    load_die(tool, "--write", "goes without --verify, --threads and --queue");
   o.server = argv[optind];
   o.path = argv[optind + 1];
   return o;

@@ -28,6 +28,7 @@ struct load_options {
   int write; /* WRITEs of the file's own size, over what is there */
   int copy;
   int threads; /* one READ in flight each, by blocking calls */
+  int queue;   /* the C interface with a completion queue, in place of callbacks */
   uint64_t seed;
   int port; /* 0: the tool's default */
 };

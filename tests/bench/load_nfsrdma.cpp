@@ -1,17 +1,19 @@
 // Load generator on libnfsrdma's public API: `depth` READs or WRITEs in flight, each started anew from the callback of
-// the one before, into buffers that stay the same; or `depth` threads that read, each with one blocking call
-// after the other. load_common.h has the options and the report.
+// the one before, into buffers that stay the same; or the same by the C interface with a completion queue; or
+// `depth` threads that read, each with one blocking call after the other. load_common.h has the options and the report.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "load_common.h"
 #include "nfsrdma/client.h"
+#include "nfsrdma/nfsrdma.h"
 
 namespace {
 
@@ -74,6 +76,45 @@ void read_on_a_thread(nfsrdma::File& file, load_run& run, std::mutex& mutex, std
   }
 }
 
+/// READs of the C interface, whose completions come from a queue, as many at a time as there are.
+void read_by_queue(nfsrdma_client* client, nfsrdma_file* file, load_run& run, std::byte* buffers,
+                   std::size_t stride, unsigned depth) {
+  nfsrdma_error* error = nullptr;
+  nfsrdma_queue* const queue = nfsrdma_queue_new(client, &error);
+  if (queue == nullptr) load_die(kTool, "no queue", nfsrdma_error_text(error));
+  struct Flight {
+    std::uint64_t offset, started;
+    std::size_t length;
+  };
+  std::vector<Flight> flights(depth);
+  nfsrdma_call call{};
+  call.struct_size = sizeof call;
+  call.queue = queue;
+  call.flags = NFSRDMA_MORE;
+  const auto start = [&](std::uint64_t number, std::uint64_t now) {
+    Flight& one = flights[number];
+    if (load_next(&run, now, &one.offset, &one.length) == 0) return;
+    one.started = now;
+    call.tag = number;
+    if (nfsrdma_pread(file, buffers + number * stride, one.length, one.offset, &call, &error) < 0)
+      load_die(kTool, "a READ", nfsrdma_error_text(error));
+  };
+  for (unsigned i = 0; i < depth; ++i) start(i, load_now());
+  std::vector<nfsrdma_completion> done(64);
+  while (nfsrdma_queue_pending(queue) != 0) {
+    const std::int64_t count = nfsrdma_reap(queue, done.data(), done.size(), 1, 1000);
+    for (const nfsrdma_completion& one : std::span(done).first(static_cast<std::size_t>(count))) {
+      if (one.result < 0) load_die(kTool, "a READ", nfsrdma_error_text(one.error));
+      const Flight& flight = flights[one.tag];
+      const std::uint64_t now = load_now();
+      load_finished(&run, flight.started, now, flight.offset, flight.length,
+                    static_cast<std::size_t>(one.result), buffers + one.tag * stride);
+      start(one.tag, now);
+    }
+  }
+  nfsrdma_queue_free(queue);
+}
+
 nfsrdma::Target target_of(const load_options& options) {
   nfsrdma::Target target;
   target.host = options.server;
@@ -108,7 +149,9 @@ void run_load(const load_options& options) {
 
   auto run = std::make_unique<load_run>();
   load_begin(run.get(), &options, attributes->size);
-  if (options.threads != 0) {
+  if (options.queue != 0) {
+    read_by_queue((*client)->handle(), (*file)->handle(), *run, buffers.get(), stride, options.depth);
+  } else if (options.threads != 0) {
     std::mutex mutex;
     std::vector<std::jthread> threads;
     for (unsigned i = 0; i < options.depth; ++i) {
