@@ -87,7 +87,8 @@ stage_tidy() {
   grep -vE '^(\[ *[0-9]+/[0-9]+\]|[0-9]+ warnings? generated|clang-tidy-19 |Running )' "$build/tidy.log" | head -200 || true
   return $status
 }
-# Every command explains itself, and the manual page knows every command and option that --help does.
+# Every command explains itself, and the manual page knows every command and option that --help does. The manual pages of
+# the library agree with its header.
 stage_man() {
   local cli=$build/cli/nfsrdma-cli page=$root/man/nfsrdma-cli.1 failed=0 command word warnings
   [ -x "$cli" ] || { echo "$cli is missing; build it first"; return 1; }
@@ -114,6 +115,11 @@ stage_man() {
   for word in $(grep -oE '^  [a-z_]+(=| )' "$build/help.txt" | tr -d ' =' | sort -u); do
     grep -qE -- "(^|[^a-z_])$word($|[^a-z_])" <<< "$plain" || { echo "nfsrdma-fuse.8 lacks $word"; failed=1; }
   done
+  if have python3; then
+    "$root/tests/man_api.py" || failed=1
+  else
+    echo "SKIPPED a part: the manual pages of the library: no python3"
+  fi
   if have groff; then
     for page in "$root"/man/*.[1-9]; do
       warnings=$(groff -man -ww -z -Tutf8 "$page" 2>&1) || failed=1
