@@ -1,8 +1,10 @@
-/* Writes a file of a mount to standard output, through a ring: eight READs of 1 MiB in flight, given out in order.
+/* Writes a file of a mount (nfsrdma-fuse) to standard output, through a ring, which bypasses the kernel: eight
+ * READs of 1 MiB are in flight, and their data is written in the order of the file.
  *
- *   gcc -std=c11 ring_cat.c -lnfsrdma-ring -o ring_cat && ./ring_cat /mnt/file
+ *     gcc -std=c99 ring_cat.c $(pkg-config --cflags --libs nfsrdma-ring) -o ring_cat
+ *     ./ring_cat /mnt/file
  *
- * Where there is no ring a program reads as ever; this one says why there is none. Exit status: 0, 1, 2 (usage). */
+ * If there is no ring, most programs would read as usual; this one prints why there is none. */
 #define _POSIX_C_SOURCE 200809L
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
-// Prints the beginning of a file on an NFS/RDMA server:   copy_head nfs://server/path [bytes]
+// The smallest program: connects, opens a file, and prints its beginning with blocking calls.
 //
 //   g++ -std=c++20 copy_head.cpp $(pkg-config --cflags --libs nfsrdma) -o copy_head
+//   ./copy_head nfs://server/export/file [BYTES]
 #include <nfsrdma/client.h>
 
 #include <cstdio>
@@ -19,7 +20,7 @@ int fail(const nfsrdma::Error& why) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::cerr << "usage: copy_head nfs://server/path [bytes]\n";
+    std::cerr << "usage: copy_head nfs://server/export/file [BYTES]\n";
     return 2;
   }
   const auto target = nfsrdma::parse_target(argv[1]);
