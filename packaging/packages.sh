@@ -16,7 +16,7 @@ set -euo pipefail
 build=(g++ libfuse3-dev librdmacm-dev libibverbs-dev libtirpc-dev libkrb5-dev cmake ninja-build make pkg-config ccache libboost1.81-dev libboost-program-options1.81-dev doctest-dev)
 test=(fuse3 nfs-kernel-server rpcbind nfs-common iproute2 rdma-core ibverbs-providers busybox-static xfsprogs xz-utils
   util-linux nfs-ganesha nfs-ganesha-vfs tshark wireshark-common jq time python3 groff-base git procps fio rsync acl nfs4-acl-tools
-  krb5-kdc krb5-admin-server krb5-user)
+  krb5-kdc krb5-admin-server krb5-user python3-fsspec python3-numpy)
 # What packaging/try-it.sh starts.
 try=(fuse3 nfs-ganesha nfs-ganesha-vfs rpcbind python3 util-linux)
 check=(clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev)

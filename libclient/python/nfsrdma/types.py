@@ -1,0 +1,186 @@
+"""The values that calls return: attributes, directory entries, space, locks, extents. All are immutable."""
+
+from __future__ import annotations
+
+import stat as _stat
+from typing import Any, NamedTuple, Optional, Tuple, Union
+
+from . import _c
+from .errors import Error
+
+#: The type bits of st_mode for each type that the server can report.
+_FORMATS = (0, _stat.S_IFREG, _stat.S_IFDIR, _stat.S_IFLNK, _stat.S_IFBLK, _stat.S_IFCHR, _stat.S_IFIFO,
+            _stat.S_IFSOCK)
+_NANO = 10**9
+_NOBODY = 65534
+
+
+class Stat(NamedTuple):
+    """The attributes of a file. The members st_* have the names and units of os.stat_result."""
+
+    st_mode: int  #: type and permission bits
+    st_nlink: int
+    st_uid: int  #: 65534 if the owner has no number on this machine; see `owner`
+    st_gid: int
+    st_size: int
+    st_ino: int
+    st_dev: int
+    st_rdev: int
+    st_atime_ns: int
+    st_mtime_ns: int
+    st_ctime_ns: int
+    space_used: int  #: bytes that the file takes on the server's disk
+    change: int  #: a counter that increases with each change
+    filesystem: Tuple[int, int]
+    owner: Optional[str] = None  #: as the server reports it: a number or name@domain; None if not asked for
+    group: Optional[str] = None
+
+    @property
+    def st_atime(self) -> float:
+        """Time of the last access, in seconds."""
+        return self.st_atime_ns / _NANO
+
+    @property
+    def st_mtime(self) -> float:
+        """Time of the last change of the contents, in seconds."""
+        return self.st_mtime_ns / _NANO
+
+    @property
+    def st_ctime(self) -> float:
+        """Time of the last change of contents or attributes, in seconds."""
+        return self.st_ctime_ns / _NANO
+
+    @property
+    def st_blocks(self) -> int:
+        """Space on the server's disk, in units of 512 bytes."""
+        return (self.space_used + 511) // 512
+
+    @property
+    def st_blksize(self) -> int:
+        """Size of efficient reads and writes."""
+        return 1 << 20
+
+    def is_dir(self) -> bool:
+        """Returns whether this is a directory."""
+        return _stat.S_ISDIR(self.st_mode)
+
+    def is_file(self) -> bool:
+        """Returns whether this is a regular file."""
+        return _stat.S_ISREG(self.st_mode)
+
+    def is_symlink(self) -> bool:
+        """Returns whether this is a symbolic link."""
+        return _stat.S_ISLNK(self.st_mode)
+
+
+def _nanoseconds(time: Any) -> int:
+    return int(time.seconds) * _NANO + int(time.nanoseconds)
+
+
+def stat_of(found: Any, owner: Optional[str] = None, group: Optional[str] = None) -> Stat:
+    """Turns a struct nfsrdma_attributes into a Stat."""
+    kind = found.type
+    major, minor = found.filesystem_major, found.filesystem_minor
+    return Stat(
+        (_FORMATS[kind] if kind < len(_FORMATS) else 0) | found.mode, found.links,
+        found.uid if found.has & _c.HAS_UID else _NOBODY, found.gid if found.has & _c.HAS_GID else _NOBODY,
+        found.size, found.file_id, (major << 32 ^ minor) & (2**64 - 1),
+        found.device_major << 32 | found.device_minor,
+        _nanoseconds(found.accessed), _nanoseconds(found.modified), _nanoseconds(found.changed),
+        found.space_used, found.change, (major, minor), owner, group)
+
+
+class Entry(NamedTuple):
+    """One name in a directory, like os.DirEntry. The attributes came with the name, without further requests."""
+
+    name: str
+    path: str
+    attributes: Optional[Stat]  #: None if the server could not report them
+
+    def stat(self) -> Stat:
+        """Returns the attributes of the name itself; raises ValueError if the server did not report them."""
+        if self.attributes is None:
+            raise ValueError(f"the server reported no attributes of {self.path}")
+        return self.attributes
+
+    def inode(self) -> int:
+        """Returns the number of the file."""
+        return self.stat().st_ino
+
+    def is_dir(self) -> bool:
+        """Returns whether this is a directory; symbolic links are not followed."""
+        return self.attributes is not None and self.attributes.is_dir()
+
+    def is_file(self) -> bool:
+        """Returns whether this is a regular file; symbolic links are not followed."""
+        return self.attributes is not None and self.attributes.is_file()
+
+    def is_symlink(self) -> bool:
+        """Returns whether this is a symbolic link."""
+        return self.attributes is not None and self.attributes.is_symlink()
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
+class Space(NamedTuple):
+    """Space of a file system: bytes, and numbers of inodes."""
+
+    total: int
+    free: int
+    available: int  #: to this user
+    files_total: int
+    files_free: int
+    files_available: int
+
+
+class Extent(NamedTuple):
+    """A range of a file that is all data, or all hole."""
+
+    offset: int
+    length: int
+    is_hole: bool
+
+
+class Lock(NamedTuple):
+    """A byte-range lock, as test_lock reports it. `length` None: to the end, however far the file grows."""
+
+    owner: int
+    exclusive: bool
+    ours: bool  #: the holder is `owner` of this client
+    offset: int
+    length: Optional[int]
+
+
+class ReadResult(NamedTuple):
+    """What became of one file of read_many."""
+
+    path: str
+    data: memoryview  #: the bytes that were read; empty if the read failed
+    eof: bool  #: the file ends there; False: it is longer than its room
+    stat: Optional[Stat]  #: if asked for: the attributes just after the read
+    error: Optional[Error]
+
+    def value(self) -> memoryview:
+        """Returns the data; raises the error if the read failed."""
+        if self.error is not None:
+            raise self.error
+        return self.data
+
+
+class Export(NamedTuple):
+    """One export of a server. `clients`: who may mount it; empty: everybody."""
+
+    path: str
+    clients: Tuple[str, ...]
+
+
+class Mount(NamedTuple):
+    """A client that has mounted an export."""
+
+    client: str
+    path: str
+
+
+StatOrError = Union[Stat, Error]
+CountOrError = Union[int, Error]
