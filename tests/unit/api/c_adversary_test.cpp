@@ -723,72 +723,74 @@ struct Crowd {
   }
 };
 
-TEST_CASE("adversary: eight threads do everything at once on one client") {
-  Victim v;
-  v.server.add_file("/a", pattern(100'000));
-  v.server.add_file("/b", "text");
-  v.connect("timeo=20s");
-  bool drops = false;
-  SUBCASE("while all is well") {}
-  SUBCASE("while connections are lost") {
-    drops = true;
+TEST_SUITE("threads") {
+  TEST_CASE("adversary: eight threads do everything at once on one client") {
+    Victim v;
+    v.server.add_file("/a", pattern(100'000));
+    v.server.add_file("/b", "text");
+    v.connect("timeo=20s");
+    bool drops = false;
+    SUBCASE("while all is well") {}
+    SUBCASE("while connections are lost") {
+      drops = true;
+    }
+    Crowd crowd{v};
+    std::vector<std::thread> all;
+    for (unsigned i = 0; i < 2; ++i) all.emplace_back([&, i] { crowd.blocking(i + 1); });
+    for (unsigned i = 0; i < 2; ++i) all.emplace_back([&, i] { crowd.queued(i + 10); });
+    for (unsigned i = 0; i < 3; ++i) all.emplace_back([&, i] { crowd.callbacks(i + 20); });
+    all.emplace_back([&] { crowd.cancels(30); });
+    for (int i = 0; i < 6; ++i) {
+      std::this_thread::sleep_for(100ms);
+      if (drops && i % 2 == 0) v.server.drop_connections();
+    }
+    crowd.stop = true;
+    for (auto& one : all) one.join();
+    CHECK(crowd.started == crowd.delivered);
+    const Stopwatch watch;
+    while (crowd.callbacks_run < crowd.callbacks_started && watch.elapsed() < 10s)
+      (void)nfsrdma_wait(v.client, 100, nullptr, 0);
+    CHECK(crowd.callbacks_run == crowd.callbacks_started);
+    MESSAGE("queued: ", crowd.started.load(), ", callbacks: ", crowd.callbacks_run.load());
+    CHECK(eventually([&] { return v.server.open_states() == 0; }, 5s));
   }
-  Crowd crowd{v};
-  std::vector<std::thread> all;
-  for (unsigned i = 0; i < 2; ++i) all.emplace_back([&, i] { crowd.blocking(i + 1); });
-  for (unsigned i = 0; i < 2; ++i) all.emplace_back([&, i] { crowd.queued(i + 10); });
-  for (unsigned i = 0; i < 3; ++i) all.emplace_back([&, i] { crowd.callbacks(i + 20); });
-  all.emplace_back([&] { crowd.cancels(30); });
-  for (int i = 0; i < 6; ++i) {
-    std::this_thread::sleep_for(100ms);
-    if (drops && i % 2 == 0) v.server.drop_connections();
-  }
-  crowd.stop = true;
-  for (auto& one : all) one.join();
-  CHECK(crowd.started == crowd.delivered);
-  const Stopwatch watch;
-  while (crowd.callbacks_run < crowd.callbacks_started && watch.elapsed() < 10s)
-    (void)nfsrdma_wait(v.client, 100, nullptr, 0);
-  CHECK(crowd.callbacks_run == crowd.callbacks_started);
-  MESSAGE("queued: ", crowd.started.load(), ", callbacks: ", crowd.callbacks_run.load());
-  CHECK(eventually([&] { return v.server.open_states() == 0; }, 5s));
-}
 
-TEST_CASE("adversary: nfsrdma_disconnect while other threads call") {
-  Victim v;
-  v.server.add_file("/a", pattern(100'000));
-  v.server.add_file("/b", "text");
-  v.connect("timeo=5s");
-  std::atomic<bool> stop = false;
-  std::vector<std::thread> all;
-  for (unsigned i = 0; i < 4; ++i) {
-    all.emplace_back([&, i] {
-      nfsrdma_file* const file = v.open("/a");
-      nfsrdma_queue* const queue = nfsrdma_queue_new(v.client, nullptr);
-      std::array<char, 4096> data{};
-      while (!stop) {
-        const nfsrdma_call call = call_with(queue, i);
-        (void)nfsrdma_pread(file, data.data(), data.size(), 0, &call, nullptr);
-        (void)nfsrdma_pread(file, data.data(), data.size(), 0, nullptr, nullptr);
-        nfsrdma_file* other = nullptr;
-        if (nfsrdma_open(v.root(), "/b", NFSRDMA_READ, 0, &other, nullptr, nullptr) == 0)
-          nfsrdma_file_free(other);
-        nfsrdma_completion got{};
-        CHECK(nfsrdma_reap(queue, &got, 1, 1, 10'000) == 1);
-        nfsrdma_error_free(got.error);
-      }
-      nfsrdma_file_free(file);
-      nfsrdma_queue_free(queue);
-    });
+  TEST_CASE("adversary: nfsrdma_disconnect while other threads call") {
+    Victim v;
+    v.server.add_file("/a", pattern(100'000));
+    v.server.add_file("/b", "text");
+    v.connect("timeo=5s");
+    std::atomic<bool> stop = false;
+    std::vector<std::thread> all;
+    for (unsigned i = 0; i < 4; ++i) {
+      all.emplace_back([&, i] {
+        nfsrdma_file* const file = v.open("/a");
+        nfsrdma_queue* const queue = nfsrdma_queue_new(v.client, nullptr);
+        std::array<char, 4096> data{};
+        while (!stop) {
+          const nfsrdma_call call = call_with(queue, i);
+          (void)nfsrdma_pread(file, data.data(), data.size(), 0, &call, nullptr);
+          (void)nfsrdma_pread(file, data.data(), data.size(), 0, nullptr, nullptr);
+          nfsrdma_file* other = nullptr;
+          if (nfsrdma_open(v.root(), "/b", NFSRDMA_READ, 0, &other, nullptr, nullptr) == 0)
+            nfsrdma_file_free(other);
+          nfsrdma_completion got{};
+          CHECK(nfsrdma_reap(queue, &got, 1, 1, 10'000) == 1);
+          nfsrdma_error_free(got.error);
+        }
+        nfsrdma_file_free(file);
+        nfsrdma_queue_free(queue);
+      });
+    }
+    std::this_thread::sleep_for(100ms);
+    const Stopwatch watch;
+    (void)nfsrdma_disconnect(v.client, nullptr);
+    CHECK(watch.elapsed() < 4s);
+    std::this_thread::sleep_for(50ms);
+    stop = true;
+    for (auto& one : all) one.join();
+    CHECK(watch.elapsed() < 8s);
   }
-  std::this_thread::sleep_for(100ms);
-  const Stopwatch watch;
-  (void)nfsrdma_disconnect(v.client, nullptr);
-  CHECK(watch.elapsed() < 4s);
-  std::this_thread::sleep_for(50ms);
-  stop = true;
-  for (auto& one : all) one.join();
-  CHECK(watch.elapsed() < 8s);
 }
 
 }  // namespace
