@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "nfsrdma/nfsrdma.h"
+#include "support/c_fixture.h"
 #include "support/nfs_fixture.h"
 #include "support/virtual_mounted.h"
 #include "wire/nfs4/types.h"
@@ -22,76 +23,10 @@ namespace {
 
 using namespace testing;
 
-/// An error that frees itself.
-struct Failed {
-  nfsrdma_error* error = nullptr;
-  Failed() = default;
-  ~Failed() { nfsrdma_error_free(error); }
-  Failed(const Failed&) = delete;
-  Failed& operator=(const Failed&) = delete;
-  operator nfsrdma_error**() { return &error; }  // NOLINT: implicit on purpose
-  [[nodiscard]] std::string text() const { return error == nullptr ? "" : nfsrdma_error_text(error); }
-  [[nodiscard]] int kind() const { return error == nullptr ? -1 : nfsrdma_error_kind(error); }
-};
-
-/// A server, and a client of the C interface with one queue.
-struct Victim {
-  NfsServer server;
-  nfsrdma_client* client = nullptr;
-  nfsrdma_queue* queue = nullptr;
-
-  ~Victim() {
-    nfsrdma_queue_free(queue);
-    nfsrdma_client_free(client);
-    CHECK(server.problems() == "");
-  }
-  void connect(const std::string& options = "timeo=5s", int interrupt = -1) {
-    Failed failed;
-    nfsrdma_options* const how = nfsrdma_options_new();
-    nfsrdma_options_set_interrupt(how, interrupt);
-    const std::string url = "nfs://127.0.0.1:" + std::to_string(server.port()) + "/?" + options;
-    client = nfsrdma_connect(url.c_str(), how, failed);
-    nfsrdma_options_free(how);
-    REQUIRE_MESSAGE(client != nullptr, failed.text());
-    queue = nfsrdma_queue_new(client, nullptr);
-    REQUIRE(queue != nullptr);
-  }
-  [[nodiscard]] nfsrdma_dir* root() const { return nfsrdma_root(client); }
-  [[nodiscard]] nfsrdma_file* open(const char* path) const {
-    Failed failed;
-    nfsrdma_file* file = nullptr;
-    REQUIRE_MESSAGE(
-        nfsrdma_open(root(), path, NFSRDMA_READ | NFSRDMA_WRITE, 0666, &file, nullptr, failed) == 0,
-        failed.text());
-    return file;
-  }
-};
-
-nfsrdma_call call_with(nfsrdma_queue* queue, std::uint64_t tag, std::int64_t timeout = 0) {
-  nfsrdma_call call{};
-  call.struct_size = sizeof call;
-  call.queue = queue;
-  call.tag = tag;
-  call.timeout = timeout;
-  return call;
-}
-nfsrdma_call callback_call(nfsrdma_done done, void* data) {
-  nfsrdma_call call{};
-  call.struct_size = sizeof call;
-  call.done = done;
-  call.data = data;
-  return call;
-}
-nfsrdma_attributes room_for_attributes() {
-  nfsrdma_attributes out{};
-  out.struct_size = sizeof out;
-  return out;
-}
-
 // ---- objects that are freed while completions wait ----
 
 TEST_CASE("adversary: a listing is freed while its page waits in a queue") {
-  Victim v;
+  CMounted v;
   v.server.add_file("/a", "text");
   v.connect();
   nfsrdma_listing* const listing = nfsrdma_listing_new(v.root(), "/", nullptr);
@@ -124,7 +59,7 @@ TEST_CASE("adversary: a Listing of C++ is destroyed while its page waits for Cli
 }
 
 TEST_CASE("adversary: a file is freed while its completed reads wait in a queue") {
-  Victim v;
+  CMounted v;
   v.server.add_file("/a", "text");
   v.connect();
   nfsrdma_file* const file = v.open("/a");
@@ -144,7 +79,7 @@ TEST_CASE("adversary: a file is freed while its completed reads wait in a queue"
 }
 
 TEST_CASE("adversary: a file whose open nobody took is closed soon after its queue was freed") {
-  Victim v;
+  CMounted v;
   v.server.add_file("/a", "text");
   v.connect();
   nfsrdma_file* never = nullptr;
@@ -165,7 +100,7 @@ struct Pair {
 };
 
 TEST_CASE("adversary: a callback waits for another callback that is due at the same time") {
-  Victim v;
+  CMounted v;
   v.server.add_file("/a", "text");
   v.connect();
   nfsrdma_file* const file = v.open("/a");
@@ -201,7 +136,7 @@ void go_on(void* to, const nfsrdma_completion*) {
 }
 
 TEST_CASE("adversary: callbacks that nfsrdma_client_free runs start more calls, which all get completions") {
-  Victim v;
+  CMounted v;
   v.server.add_file("/a", "text");
   v.connect();
   Chain chain{v.client};
@@ -214,7 +149,7 @@ TEST_CASE("adversary: callbacks that nfsrdma_client_free runs start more calls, 
 }
 
 TEST_CASE("adversary: a callback disconnects the client") {
-  Victim v;
+  CMounted v;
   v.server.add_file("/a", "text");
   v.connect();
   Pair pair{v.client};
@@ -232,7 +167,7 @@ TEST_CASE("adversary: a callback disconnects the client") {
 // ---- the end of the connection ----
 
 TEST_CASE("adversary: nfsrdma_disconnect ends the calls of other threads and started calls") {
-  Victim v;
+  CMounted v;
   v.server.add_file("/a", "text");
   v.connect("timeo=6s");
   nfsrdma_file* const file = v.open("/a");
@@ -242,7 +177,7 @@ TEST_CASE("adversary: nfsrdma_disconnect ends the calls of other threads and sta
   CHECK(nfsrdma_pread(file, data[0].data(), 4, 0, &call, nullptr) == 0);
   std::atomic<int> ended = 0;
   std::thread blocking([&] {
-    Failed failed;
+    CFailure failed;
     CHECK(nfsrdma_pread(file, data[1].data(), 4, 0, nullptr, failed) == -1);
     ended = 1;
   });
@@ -261,14 +196,14 @@ TEST_CASE("adversary: nfsrdma_disconnect ends the calls of other threads and sta
 }
 
 TEST_CASE("adversary: calls after nfsrdma_disconnect fail soon, and their completions come") {
-  Victim v;
+  CMounted v;
   v.server.add_file("/a", "text");
   v.connect("timeo=20s");
   nfsrdma_file* const file = v.open("/a");
   CHECK(nfsrdma_disconnect(v.client, nullptr) == 0);
   auto found = room_for_attributes();
   const Stopwatch watch;
-  Failed failed, ping, open, read;
+  CFailure failed, ping, open, read;
   CHECK(nfsrdma_stat(v.root(), "/a", 0, &found, nullptr, failed) == -1);
   MESSAGE("stat after disconnect: ", failed.text(), ", ", watch.elapsed().count(), " ms");
   CHECK(nfsrdma_ping(v.client, nullptr, ping) == -1);
@@ -288,7 +223,7 @@ TEST_CASE("adversary: calls after nfsrdma_disconnect fail soon, and their comple
 }
 
 TEST_CASE("adversary: nfsrdma_client_free keeps its three seconds if an open file's server is silent") {
-  Victim v;
+  CMounted v;
   v.server.add_file("/a", "text");
   v.connect("timeo=8s");
   nfsrdma_queue_free(std::exchange(v.queue, nullptr));
@@ -314,7 +249,7 @@ TEST_CASE("adversary: nfsrdma_client_free keeps its three seconds if an open fil
 // ---- deadlines and interrupts ----
 
 TEST_CASE("adversary: a started read_many that is late has the results of the items that were done") {
-  Victim v;
+  CMounted v;
   for (int i = 0; i < 4; ++i) v.server.add_file("/" + std::to_string(i), "text");
   v.connect();
   v.server.hold(nfs4::OP_READ);
@@ -349,7 +284,7 @@ TEST_CASE("adversary: a started read_many that is late has the results of the it
 
 TEST_CASE("adversary: started calls go on while the interrupt descriptor is readable") {
   Interrupt interrupt;
-  Victim v;
+  CMounted v;
   v.server.add_file("/a", std::string(1U << 20, 'x'));
   v.connect("timeo=5s&rsize=16384", interrupt.fd());
   nfsrdma_file* const file = v.open("/a");
@@ -383,7 +318,7 @@ TEST_CASE("adversary: Queue::reap() of C++ does not wait if the time that is lef
 }
 
 TEST_CASE("adversary: the largest and the smallest timeouts") {
-  Victim v;
+  CMounted v;
   v.server.add_file("/a", "text");
   v.connect();
   nfsrdma_file* const file = v.open("/a");
@@ -436,7 +371,7 @@ TEST_CASE("adversary: a call that waited for a lock and was cancelled leaves no 
 }
 
 TEST_CASE("adversary: nfsrdma_cancel counts no call that has ended, and takes no result away") {
-  Victim v;
+  CMounted v;
   v.server.add_file("/a", "text");
   v.connect();
   nfsrdma_file* const file = v.open("/a");
@@ -448,7 +383,7 @@ TEST_CASE("adversary: nfsrdma_cancel counts no call that has ended, and takes no
       std::array<char, 4> data{};
       while (!stop) {
         const nfsrdma_call call = call_with(nullptr, 1);
-        Failed failed;
+        CFailure failed;
         if (nfsrdma_pread(file, data.data(), 4, 0, &call, failed) == -1) ++cancelled;
       }
     });
@@ -462,7 +397,7 @@ TEST_CASE("adversary: nfsrdma_cancel counts no call that has ended, and takes no
 }
 
 TEST_CASE("adversary: an open that is late while it truncates leaves no file open at the server") {
-  Victim v;
+  CMounted v;
   v.server.add_file("/a", "text");
   v.connect();
   v.server.hold(nfs4::OP_SETATTR);
@@ -477,7 +412,7 @@ TEST_CASE("adversary: an open that is late while it truncates leaves no file ope
 }
 
 TEST_CASE("adversary: a read_many that is late leaves no file open at the server") {
-  Victim v;
+  CMounted v;
   v.server.add_file("/a", "text");
   v.server.add_symlink("/link", "a");
   v.connect();
@@ -496,7 +431,7 @@ TEST_CASE("adversary: a read_many that is late leaves no file open at the server
 }
 
 TEST_CASE("adversary: a size that is far too large is no reason to end the program") {
-  Victim v;
+  CMounted v;
   v.server.add_file("/a", "text");
   v.connect("timeo=5s&rsize=1024");
   nfsrdma_file* const file = v.open("/a");
@@ -511,7 +446,7 @@ TEST_CASE("adversary: a size that is far too large is no reason to end the progr
 // ---- descriptors ----
 
 TEST_CASE("adversary: a poller learns of a retry that another thread's visit has scheduled") {
-  Victim v;
+  CMounted v;
   v.server.add_file("/a", "text");
   v.connect();
   nfsrdma_file* const file = v.open("/a");
@@ -537,7 +472,7 @@ TEST_CASE("adversary: a poller learns of a retry that another thread's visit has
 }
 
 TEST_CASE("adversary: a poller misses nothing while other threads run the loop, and does not spin") {
-  Victim v;
+  CMounted v;
   v.server.add_file("/a", "text");
   v.connect();
   nfsrdma_file* const file = v.open("/a");
@@ -594,7 +529,7 @@ TEST_CASE("adversary: a poller misses nothing while other threads run the loop, 
 
 /// What eight threads do on one client, and how many completions they still expect.
 struct Crowd {
-  Victim& v;
+  CMounted& v;
   std::atomic<bool> stop = false;
   std::atomic<std::int64_t> started = 0, delivered = 0, callbacks_started = 0, callbacks_run = 0;
 
@@ -626,7 +561,7 @@ struct Crowd {
         }
         case 4: {
           nfsrdma_file* other = nullptr;
-          Failed failed;
+          CFailure failed;
           (void)nfsrdma_open(v.root(), "/b", NFSRDMA_READ, 0, &other, how, failed);
           nfsrdma_file_free(other);
           break;
@@ -725,7 +660,7 @@ struct Crowd {
 
 TEST_SUITE("threads") {
   TEST_CASE("adversary: eight threads do everything at once on one client") {
-    Victim v;
+    CMounted v;
     v.server.add_file("/a", pattern(100'000));
     v.server.add_file("/b", "text");
     v.connect("timeo=20s");
@@ -756,7 +691,7 @@ TEST_SUITE("threads") {
   }
 
   TEST_CASE("adversary: nfsrdma_disconnect while other threads call") {
-    Victim v;
+    CMounted v;
     v.server.add_file("/a", pattern(100'000));
     v.server.add_file("/b", "text");
     v.connect("timeo=5s");

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "nfsrdma/nfsrdma.h"
+#include "support/c_fixture.h"
 #include "support/nfs_fixture.h"
 #include "wire/nfs4/types.h"
 
@@ -21,78 +22,17 @@ namespace {
 
 using namespace testing;
 
-/// An error that frees itself.
-struct Failure {
-  nfsrdma_error* error = nullptr;
-  Failure() = default;
-  ~Failure() { nfsrdma_error_free(error); }
-  Failure(const Failure&) = delete;
-  Failure& operator=(const Failure&) = delete;
-  operator nfsrdma_error**() { return &error; }  // NOLINT: implicit on purpose
-  [[nodiscard]] std::string text() const { return error == nullptr ? "" : nfsrdma_error_text(error); }
-  [[nodiscard]] int number() const { return error == nullptr ? 0 : nfsrdma_error_errno(error); }
-};
-
-struct CMounted {
-  NfsServer server;
-  nfsrdma_client* client = nullptr;
-  nfsrdma_queue* queue = nullptr;
-
-  ~CMounted() {
-    nfsrdma_queue_free(queue);
-    nfsrdma_client_free(client);
-    CHECK(server.problems() == "");
-  }
-  [[nodiscard]] std::string url(const std::string& options = "timeo=5s") const {
-    return "nfs://127.0.0.1:" + std::to_string(server.port()) + "/?" + options;
-  }
-  void connect(const std::string& options = "timeo=5s") {
-    Failure failure;
-    client = nfsrdma_connect(url(options).c_str(), nullptr, failure);
-    REQUIRE_MESSAGE(client != nullptr, failure.text());
-    queue = nfsrdma_queue_new(client, failure);
-    REQUIRE(queue != nullptr);
-  }
-  [[nodiscard]] nfsrdma_dir* root() const { return nfsrdma_root(client); }
-  [[nodiscard]] nfsrdma_file* open(const char* path,
-                                   std::uint32_t flags = NFSRDMA_READ | NFSRDMA_WRITE) const {
-    Failure failure;
-    nfsrdma_file* file = nullptr;
-    REQUIRE_MESSAGE(nfsrdma_open(root(), path, flags, 0666, &file, nullptr, failure) == 0, failure.text());
-    return file;
-  }
-  [[nodiscard]] nfsrdma_call queued(std::uint64_t tag) const {
-    nfsrdma_call call{};
-    call.struct_size = sizeof call;
-    call.queue = queue;
-    call.tag = tag;
-    return call;
-  }
-  /// The next completion of the queue.
-  [[nodiscard]] nfsrdma_completion next() const {
-    nfsrdma_completion out{};
-    REQUIRE(nfsrdma_reap(queue, &out, 1, 1, 30'000) == 1);
-    return out;
-  }
-};
-
-nfsrdma_attributes attributes() {
-  nfsrdma_attributes out{};
-  out.struct_size = sizeof out;
-  return out;
-}
-
 TEST_CASE("c: the errors of arguments name the argument, and nothing is sent") {
   CMounted m;
   m.connect();
   m.server.clear_calls();
-  Failure none, size, flags, queue, path;
+  CFailure none, size, flags, queue, path;
   nfsrdma_attributes unset{};
   CHECK(nfsrdma_stat(m.root(), "/", 0, nullptr, nullptr, none) == -1);
   CHECK(nfsrdma_stat(m.root(), "/", 0, &unset, nullptr, size) == -1);
   CHECK(size.text().find("nfsrdma_attributes.struct_size is 0, less than") != std::string::npos);
   CHECK(std::string(nfsrdma_error_next_step(size.error)) == "set it to sizeof(nfsrdma_attributes)");
-  auto found = attributes();
+  auto found = room_for_attributes();
   CHECK(nfsrdma_stat(m.root(), "/", 1U << 30, &found, nullptr, flags) == -1);
   CHECK(nfsrdma_stat(m.root(), nullptr, 0, &found, nullptr, path) == -1);
   CMounted other;
@@ -100,7 +40,7 @@ TEST_CASE("c: the errors of arguments name the argument, and nothing is sent") {
   const nfsrdma_call foreign = other.queued(1);
   CHECK(nfsrdma_stat(m.root(), "/", 0, &found, &foreign, queue) == -1);
   CHECK(queue.text().find("another client") != std::string::npos);
-  for (const Failure* one : {&none, &size, &flags, &queue, &path}) {
+  for (const CFailure* one : {&none, &size, &flags, &queue, &path}) {
     CHECK(one->number() == EINVAL);
     CHECK(nfsrdma_error_kind(one->error) == NFSRDMA_ERROR_USAGE);
   }
@@ -128,7 +68,7 @@ TEST_CASE("c: a program of an older version has shorter structs; no byte behind 
   call.known.struct_size = sizeof call;
   CHECK(nfsrdma_stat(m.root(), "/a", 0, &newer.known, &call.known, nullptr) == 0);
   call.wish = 1;
-  Failure failure;
+  CFailure failure;
   CHECK(nfsrdma_stat(m.root(), "/a", 0, &newer.known, &call.known, failure) == -1);
   CHECK(failure.number() == E2BIG);
   struct Longer {
@@ -149,7 +89,7 @@ TEST_CASE("c: owner and group are cut to the room that there is") {
   CMounted m;
   m.server.add_file("/a", "text");
   m.connect();
-  auto found = attributes();
+  auto found = room_for_attributes();
   std::array<char, 64> owner{};
   std::array<char, 2> group{'x', 'x'};
   found.owner = owner.data();
@@ -228,7 +168,7 @@ TEST_CASE("c: a program that neither polls nor reaps gets its completions from t
   CMounted m;
   m.server.add_file("/a", "text");
   m.connect();
-  auto found = attributes();
+  auto found = room_for_attributes();
   const nfsrdma_call call = m.queued(1);
   CHECK(nfsrdma_stat(m.root(), "/a", 0, &found, &call, nullptr) == 0);
   std::this_thread::sleep_for(200ms);
@@ -305,7 +245,7 @@ TEST_CASE("c: nfsrdma_cancel ends started and blocking calls by their tag, and n
     nfsrdma_call call{};
     call.struct_size = sizeof call;
     call.tag = 2;
-    Failure failure;
+    CFailure failure;
     CHECK(nfsrdma_pread(file, data[0].data(), 4, 0, &call, failure) == -1);
     CHECK(nfsrdma_error_kind(failure.error) == NFSRDMA_ERROR_CANCELLED);
     ended = true;
@@ -350,13 +290,13 @@ TEST_CASE("c: callbacks run inside nfsrdma_wait only, and may make blocking call
     auto& me = *static_cast<CallbackState*>(to);
     ++me.calls;
     me.result = completion->result;
-    auto found = attributes();
+    auto found = room_for_attributes();
     CHECK(nfsrdma_fstat(me.file, &found, nullptr, nullptr) == 0);
     CHECK(found.size == 4);
     nfsrdma_file_free(std::exchange(me.file, nullptr));
   };
   CHECK(nfsrdma_pread(state.file, data.data(), 4, 0, &call, nullptr) == 0);
-  auto found = attributes();
+  auto found = room_for_attributes();
   CHECK(nfsrdma_stat(m.root(), "/a", 0, &found, nullptr, nullptr) == 0);
   CHECK(state.calls == 0);
   while (state.calls == 0) (void)nfsrdma_wait(m.client, 1000, nullptr, 0);
@@ -369,7 +309,7 @@ TEST_CASE("c: nfsrdma_client_free runs the callbacks that are still due") {
   m.server.add_file("/a", "text");
   m.connect();
   CallbackState state;
-  auto found = attributes();
+  auto found = room_for_attributes();
   nfsrdma_call call{};
   call.struct_size = sizeof call;
   call.data = &state;
