@@ -121,19 +121,31 @@ std::int64_t ClientCore::refuse(StartedCall& call, const How& how) {
   return 0;
 }
 
-std::int64_t ClientCore::reap_refused(const Completions& queue, std::span<nfsrdma_completion> out) {
-  const std::lock_guard guard(refused_mutex_);
-  std::size_t count = 0;
-  for (auto at = refused_.begin(); at != refused_.end() && count < out.size();) {
+namespace {
+
+/// Hands calls that go to `queue` over to `take`, at most `most` of them.
+template <class Take>
+void take_refused_of(const Completions& queue, std::list<StartedCall*>& refused, std::size_t most,
+                     Take take) {
+  for (auto at = refused.begin(); at != refused.end() && most != 0;) {
     StartedCall& call = **at;
     if (&call.completions() != &queue) {
       ++at;
       continue;
     }
-    out[count++] = call.deliver();
+    take(call);
     call.release();
-    at = refused_.erase(at);
+    at = refused.erase(at);
+    --most;
   }
+}
+
+}  // namespace
+
+std::int64_t ClientCore::reap_refused(const Completions& queue, std::span<nfsrdma_completion> out) {
+  const std::lock_guard guard(refused_mutex_);
+  std::size_t count = 0;
+  take_refused_of(queue, refused_, out.size(), [&](StartedCall& call) { out[count++] = call.deliver(); });
   return static_cast<std::int64_t>(count);
 }
 
@@ -149,16 +161,8 @@ std::size_t ClientCore::pending(const Completions& queue) {
 
 void ClientCore::take_refused(Batch& batch) {
   const std::lock_guard guard(refused_mutex_);
-  for (auto at = refused_.begin(); at != refused_.end() && !batch.is_full();) {
-    StartedCall& call = **at;
-    if (&call.completions() != &callbacks_) {
-      ++at;
-      continue;
-    }
-    batch.add(call);
-    call.release();
-    at = refused_.erase(at);
-  }
+  const std::size_t most = Batch::kMost - batch.count;
+  take_refused_of(callbacks_, refused_, most, [&](StartedCall& call) { batch.add(call); });
 }
 
 // ---- beginning and end ----
