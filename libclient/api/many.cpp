@@ -52,6 +52,22 @@ void follow_links(const std::vector<ManyTold*>& items) {
   }
 }
 
+// ---- the attributes that a result has, or null ----
+
+const Attributes* attributes_of(const Attributes& told) {
+  return &told;
+}
+/// `Result`: FileRead or FileWritten.
+template <class Result>
+const Attributes* attributes_of(const Result& result) {
+  return result.attributes ? &*result.attributes : nullptr;
+}
+
+/// Returns the error if the caller wants attributes and its struct cannot be filled in.
+std::optional<Error> unfit_if_wanted(const nfsrdma_attributes* wanted) {
+  return wanted != nullptr ? unfit(wanted) : std::nullopt;
+}
+
 // ---- what the three functions differ in ----
 
 /// `Item`: an item of engine/many_files.h; `CItem`: that of the C interface.
@@ -60,7 +76,7 @@ struct Reads {
   using CItem = nfsrdma_read_item;
   static std::optional<Error> wrong(const CItem& item) {
     if (item.data == nullptr && item.room != 0) return missing("items[].data");
-    return item.attributes != nullptr ? unfit(item.attributes) : std::nullopt;
+    return unfit_if_wanted(item.attributes);
   }
   static Item make(const CItem& item, std::uint32_t /*flags*/) {
     return {{}, {static_cast<std::byte*>(item.data), item.room}};
@@ -75,9 +91,6 @@ struct Reads {
     to.eof = result.eof ? 1 : 0;
     return static_cast<std::int64_t>(result.count);
   }
-  static const Attributes* attributes(const FileRead& result) {
-    return result.attributes ? &*result.attributes : nullptr;
-  }
 };
 
 struct Writes {
@@ -85,7 +98,7 @@ struct Writes {
   using CItem = nfsrdma_write_item;
   static std::optional<Error> wrong(const CItem& item) {
     if (item.data == nullptr && item.size != 0) return missing("items[].data");
-    return item.attributes != nullptr ? unfit(item.attributes) : std::nullopt;
+    return unfit_if_wanted(item.attributes);
   }
   static Item make(const CItem& item, std::uint32_t /*flags*/) {
     return {{}, {static_cast<const std::byte*>(item.data), item.size}, item.mode};
@@ -98,9 +111,6 @@ struct Writes {
   }
   static std::int64_t took(const FileWritten& /*result*/, const CItem& to) {
     return static_cast<std::int64_t>(to.size);
-  }
-  static const Attributes* attributes(const FileWritten& result) {
-    return result.attributes ? &*result.attributes : nullptr;
   }
 };
 
@@ -118,7 +128,6 @@ struct Stats {
     return stat_by_path(client, std::move(path), follows(flags));
   }
   static std::int64_t took(const Attributes& /*result*/, const CItem& /*to*/) { return 0; }
-  static const Attributes* attributes(const Attributes& result) { return &result; }
 };
 
 // ---- the call ----
@@ -219,7 +228,7 @@ class Many {
     to.error = nullptr;
     if (result && *result) {
       to.count = Kind::took(**result, to);
-      const Attributes* const attributes = Kind::attributes(**result);
+      const Attributes* const attributes = attributes_of(**result);
       const bool wanted = attributes != nullptr && to.attributes != nullptr;
       const bool stored = wanted && store(*attributes, to.attributes);
       if constexpr (requires { to.has_attributes; }) to.has_attributes = stored ? 1 : 0;
