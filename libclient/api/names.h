@@ -57,12 +57,6 @@ std::int64_t on_path(nfsrdma_dir* dir, const char* text, const nfsrdma_call* cal
   });
 }
 
-/// Makes a call on the object that a path leads to: `make(engine, handle)` returns its task. It runs when the
-/// object has been found, so it may not refer to the caller's variables.
-template <class R, class Make, class Finish>
-std::int64_t on_object(nfsrdma_dir* dir, const char* text, std::uint32_t flags, const nfsrdma_call* call,
-                       nfsrdma_error** error, Make make, Finish finish);
-
 template <class R, class Make>
 async::Task<R> object_task(ClientCore& client, engine::Path path, bool follow, Make make) {
   auto object = co_await client.paths().find(std::move(path), follow);
@@ -70,6 +64,8 @@ async::Task<R> object_task(ClientCore& client, engine::Path path, bool follow, M
   co_return co_await make(client.engine(), object->handle);
 }
 
+/// Makes a call on the object that a path leads to: `make(engine, handle)` returns its task. It runs when the
+/// object has been found, so it may not refer to the caller's variables.
 template <class R, class Make, class Finish>
 std::int64_t on_object(nfsrdma_dir* dir, const char* text, std::uint32_t flags, const nfsrdma_call* call,
                        nfsrdma_error** error, Make make, Finish finish) {
