@@ -355,7 +355,7 @@ void Requester::State::scan_notices(TimePoint now) {
 
 Error Requester::State::timed_out(const Rpc& rpc, TimePoint now) const {
   constexpr const char* kCheck =
-      "; check that the server runs NFS/RDMA on port 20049 and that no firewall blocks it";
+      "; check that the server runs NFS/RDMA on this port (20049 by default) and that no firewall blocks it";
   const std::string last = last_failure ? "; last: " + last_failure->message() : std::string();
   if (rpc.stage == Rpc::Stage::sent) {
     if (!has_grant) {
