@@ -65,6 +65,17 @@ class File {
                   const CallOptions& options = {}) {
     start(api_detail::read_operation(file_, data, offset), std::move(done), options);
   }
+  /// Like read(), into the parts one after the other. Parts of 32 KiB or more receive their bytes straight
+  /// from the server; small parts share READs and are copied to.
+  Result<std::size_t> read_parts(std::span<const std::span<std::byte>> parts, std::uint64_t offset,
+                                 const CallOptions& options = {}) {
+    return api_detail::run(api_detail::read_parts_operation(file_, parts, offset), options);
+  }
+  /// `parts` itself may be destroyed at once; the memory that it names stays valid as for start_read().
+  void start_read_parts(std::span<const std::span<std::byte>> parts, std::uint64_t offset, Done done,
+                        const CallOptions& options = {}) {
+    start(api_detail::read_parts_operation(file_, parts, offset), std::move(done), options);
+  }
   /// Like read(), for a program that can skip holes.
   Result<Stretch> read_with_holes(std::span<std::byte> data, std::uint64_t offset,
                                   const CallOptions& options = {}) {
@@ -93,6 +104,16 @@ class File {
                    const CallOptions& options = {}) {
     start(api_detail::write_operation(file_, data, offset, stability, std::move(keeper)), std::move(done),
           options);
+  }
+  /// Like write(), from the parts one after the other.
+  Result<std::size_t> write_parts(std::span<const std::span<const std::byte>> parts, std::uint64_t offset,
+                                  Stability stability = Stability::unstable,
+                                  const CallOptions& options = {}) {
+    return api_detail::run(api_detail::write_parts_operation(file_, parts, offset, stability), options);
+  }
+  void start_write_parts(std::span<const std::span<const std::byte>> parts, std::uint64_t offset, Done done,
+                         Stability stability = Stability::unstable, const CallOptions& options = {}) {
+    start(api_detail::write_parts_operation(file_, parts, offset, stability), std::move(done), options);
   }
   /// Makes everything that was written stable (COMMIT), and writes again what a restarted server lost. If
   /// this fails, the data that is not stable yet is kept, and another sync() tries again. Writes that have

@@ -4,6 +4,8 @@
 // Thread-safety: pure functions. Nothing in namespace api_detail is part of the interface.
 #pragma once
 
+#include <sys/uio.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "nfsrdma/calling.h"
 #include "nfsrdma/convert.h"
@@ -39,6 +42,28 @@ inline auto read_with_holes_operation(nfsrdma_file* file, std::span<std::byte> d
       }});
 }
 
+/// Returns the parts of a vectored transfer as the C interface takes them.
+template <class Byte>
+std::vector<iovec> c_parts(std::span<const std::span<Byte>> parts) {
+  std::vector<iovec> out;
+  out.reserve(parts.size());
+  for (const std::span<Byte> part : parts) {
+    // A write only reads from the memory; struct iovec has no const form.
+    out.push_back({const_cast<std::byte*>(part.data()), part.size()});  // NOLINT
+  }
+  return out;
+}
+
+inline auto read_parts_operation(nfsrdma_file* file, std::span<const std::span<std::byte>> parts,
+                                 std::uint64_t offset) {
+  return Operation(
+      c_parts(parts),
+      [=](const std::vector<iovec>& list, How how) {
+        return nfsrdma_preadv(file, list.data(), list.size(), offset, how.call, how.error);
+      },
+      AsNumber<std::size_t>{});
+}
+
 inline std::uint32_t write_flags(Stability stability) {
   return stability == Stability::on_disk ? static_cast<std::uint32_t>(NFSRDMA_ON_DISK) : 0U;
 }
@@ -61,6 +86,16 @@ inline auto write_operation(nfsrdma_file* file, std::span<const std::byte> data,
           return nfsrdma_pwrite(file, data.data(), data.size(), offset, flags, how.call, how.error);
         return nfsrdma_pwrite_kept(file, data.data(), data.size(), offset, flags, &release_keeper,
                                    kept(owner), how.call, how.error);
+      },
+      AsNumber<std::size_t>{});
+}
+
+inline auto write_parts_operation(nfsrdma_file* file, std::span<const std::span<const std::byte>> parts,
+                                  std::uint64_t offset, Stability stability) {
+  return Operation(
+      c_parts(parts),
+      [=, flags = write_flags(stability)](const std::vector<iovec>& list, How how) {
+        return nfsrdma_pwritev(file, list.data(), list.size(), offset, flags, how.call, how.error);
       },
       AsNumber<std::size_t>{});
 }

@@ -3,6 +3,7 @@
 // Thread-safety: plain values; each thread may have its own copies.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,7 +16,7 @@ enum class FileType : unsigned char { unknown, regular, directory, symlink, bloc
 struct Time {
   std::int64_t seconds = 0;
   std::uint32_t nanoseconds = 0;
-  friend bool operator==(const Time&, const Time&) = default;
+  friend auto operator<=>(const Time&, const Time&) = default;
 };
 
 struct Attributes {
