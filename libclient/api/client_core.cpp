@@ -45,10 +45,8 @@ ClientCore::~ClientCore() {
   {
     const Crew::Inside inside(crew_);
     loop_.unwatch(interrupt_fd_);
-    calls_.cancel_all({ErrorKind::cancelled, ECANCELED, "", target_.host, "the client was freed"});
-    loop_.end_turn();
   }
-  (void)end(false);
+  (void)end(false, {ErrorKind::cancelled, ECANCELED, "", target_.host, "the client was freed"});
   Batch last(this);
   {
     const Crew::Inside inside(crew_);
@@ -100,6 +98,21 @@ Error ClientCore::called_from_log() const {
           "a log function may not call the library; do it after the log function has returned"};
 }
 
+Error ClientCore::disconnected() const {
+  return {ErrorKind::usage, ENOTCONN, "", target_.host,
+          "the client has been disconnected; connect again to make calls"};
+}
+
+Error ClientCore::on_its_path(const Error& why, const How& how) const {
+  if (how.path == nullptr) return why;
+  const std::string& path = **how.path;
+  if (why.peer().empty()) return why.about(why.operation(), path);
+  const bool is_of_server = why.kind() == ErrorKind::timeout || why.kind() == ErrorKind::connection ||
+                            why.kind() == ErrorKind::cancelled || why.peer() == target_.host;
+  if (!is_of_server || why.peer() == path) return why;
+  return why.about(why.operation(), path + " on " + why.peer());
+}
+
 Error ClientCore::freed() const {
   return {ErrorKind::usage, ENOTCONN, "", target_.host,
           "the client is being freed; its last callbacks may not start calls"};
@@ -114,6 +127,7 @@ Error ClientCore::inherited() const {
 
 std::int64_t ClientCore::refuse(StartedCall& call, const How& how) {
   call.how_ = how;
+  call.how_.path = nullptr;
   call.to_ = how.queue != nullptr ? how.queue : &callbacks_;
   call.why_ = inherited();
   const std::lock_guard guard(refused_mutex_);
@@ -205,31 +219,37 @@ async::Task<Status> ClientCore::say_goodbye(bool waits_for_files) {
 }
 
 Status ClientCore::disconnect() {
-  return end(true);
+  return end(true, cancelled());
 }
 
 /// Cancels the calls of other threads, and those that were started.
-void ClientCore::end_calls() {
+void ClientCore::end_calls(const Error& why) {
   const Crew::Inside inside(crew_);
   for (Blocked* const one : blocked_) {
     if (!one->cancelled) one->cancelled = one->drop();
   }
-  for (Calls* const calls : all_calls()) calls->cancel_all(cancelled());
+  for (Calls* const calls : all_calls()) calls->cancel_all(why);
   loop_.end_turn();
 }
 
-Status ClientCore::end(bool waits_for_files) {
+/// Ends the session. If another thread is doing so, waits until that thread has done it.
+Status ClientCore::end(bool waits_for_files, const Error& why) {
   if (is_inherited()) return inherited();
   {
     const Crew::Inside inside(crew_);
     if (inside.nested()) return called_from_log();
-    if (!std::exchange(connected_, false)) return {};
+    if (!std::exchange(connected_, false)) {
+      (void)crew_.wait([this] { return !disconnecting_; });
+      return {};
+    }
+    disconnecting_ = true;
   }
   stop_keeper();
-  end_calls();
+  end_calls(why);
   auto done = run<Status>({}, [&] { return say_goodbye(waits_for_files); });
   const Crew::Inside inside(crew_);
   server_.shut_down();
+  disconnecting_ = false;
   return done;
 }
 
@@ -300,6 +320,10 @@ void ClientCore::begin(StartedCall& call, Calls& calls, const How& how) {
   call.over_ = false;
   call.why_.reset();
   call.how_ = how;
+  if (how.path != nullptr) {
+    call.path_ = *how.path;
+    call.how_.path = &call.path_;
+  }
   call.to_ = how.queue != nullptr ? how.queue : &callbacks_;
   call.to_->expect();
   calls.add(call);

@@ -71,6 +71,7 @@ class ClientCore {
   /// Returns true while the last callbacks of a client that is being freed run. Nothing can be started then.
   [[nodiscard]] bool is_freed() const { return freed_; }
   [[nodiscard]] Error freed() const;
+  [[nodiscard]] Error disconnected() const;
   Info info();
   [[nodiscard]] const connect::Target& target() const { return target_; }
   [[nodiscard]] nfsrdma_dir& root() { return *root_; }
@@ -78,9 +79,12 @@ class ClientCore {
   // ---- calls ----
 
   /// Makes a call on the object that `calls` belongs to. R: the result of the task, a Result or a Status.
-  /// `finish` takes its value, or all of R, and returns a Result<std::int64_t> or a number.
+  /// `finish` takes its value, or all of R, and returns a Result<std::int64_t> or a number. After
+  /// disconnect() only a call that needs no connection begins.
+  enum class Needs : bool { nothing, connection };
   template <class R, class Make, class Finish>
-  std::int64_t call(Calls& calls, const How& how, nfsrdma_error** error, Make make, Finish finish);
+  std::int64_t call(Calls& calls, const How& how, nfsrdma_error** error, Make make, Finish finish,
+                    Needs needs = Needs::connection);
   /// Waits until the task that `make` returns has ended.
   template <class R, class Make>
   R run(const How& how, Make make);
@@ -119,6 +123,9 @@ class ClientCore {
   /// Returns the error of every call in such a child.
   [[nodiscard]] Error inherited() const;
   [[nodiscard]] bool connected() const { return connected_; }
+  /// Returns the error of a call. An error that names nothing, or only the server, is made to name the path
+  /// that the call was made on.
+  [[nodiscard]] Error on_its_path(const Error& why, const How& how) const;
   /// Counts a file that is being closed for as long as the returned value lives; disconnect() waits for all
   /// of them.
   [[nodiscard]] async::Use closes_file() { return {closing_files_, files_closed_}; }
@@ -191,8 +198,8 @@ class ClientCore {
   };
 
   async::Task<Status> start_task(async::TimePoint deadline);
-  Status end(bool waits_for_files);
-  void end_calls();
+  Status end(bool waits_for_files, const Error& why);
+  void end_calls(const Error& why);
   async::Task<Status> say_goodbye(bool waits_for_files);
   void notice(const std::string& text);
   void keep();
@@ -231,6 +238,7 @@ class ClientCore {
   std::optional<engine::Paths> paths_;  // set once connected
   std::unique_ptr<nfsrdma_dir> root_;
   bool connected_ = false;
+  bool disconnecting_ = false;       // a thread is in end()
   bool freed_ = false;               // the last callbacks run: what they start would have no completion
   bool interrupted_ = false;         // the interrupt descriptor was readable since the keeper looked last
   async::Reused<Reading> readings_;  // outlives callbacks_, which may hold some of them
@@ -310,10 +318,15 @@ R ClientCore::run(const How& how, Make make) {
 }
 
 template <class R, class Make, class Finish>
-std::int64_t ClientCore::call(Calls& calls, const How& how, nfsrdma_error** error, Make make, Finish finish) {
+std::int64_t ClientCore::call(Calls& calls, const How& how, nfsrdma_error** error, Make make, Finish finish,
+                              Needs needs) {
+  const auto begin_task = [&]() -> async::Task<R> {
+    if (needs == Needs::connection && !connected_) return refused<R>(disconnected());
+    return make();
+  };
   if (how.blocks()) {
-    auto result = finished(run<R>(how, make), finish);
-    return result ? *result : fail(error, result.error());
+    auto result = finished(run<R>(how, begin_task), finish);
+    return result ? *result : fail(error, on_its_path(result.error(), how));
   }
   auto one = std::make_unique<StartedTask<R, Finish>>(*this, std::move(finish));
   if (is_inherited()) return refuse(*one.release(), how);
@@ -322,7 +335,7 @@ std::int64_t ClientCore::call(Calls& calls, const How& how, nfsrdma_error** erro
   StartedTask<R, Finish>& call = *one.release();
   try {
     begin(call, calls, how);
-    work(call, call.result(), make());
+    work(call, call.result(), begin_task());
   } catch (...) {
     call.cancel(from_exception());
   }

@@ -21,7 +21,10 @@ struct FileCore::Closing {
 };
 
 FileCore::FileCore(ClientCore& client, engine::Opened opened, std::string path)
-    : client_(client), file_(std::move(opened.file)), handle_(opened.object.handle), path_(std::move(path)) {
+    : client_(client),
+      file_(std::move(opened.file)),
+      handle_(opened.object.handle),
+      path_(std::make_shared<const std::string>(std::move(path))) {
   const Crew::Inside inside(client_.crew());
   client_.add(*this);
 }
@@ -31,7 +34,7 @@ FileCore::~FileCore() {
   {
     const Crew::Inside inside(client_.crew());
     client_.remove(*this);
-    calls_.cancel_all({ErrorKind::cancelled, ECANCELED, "", path_, "the file was freed"});
+    calls_.cancel_all({ErrorKind::cancelled, ECANCELED, "", *path_, "the file was freed"});
     waits = client_.connected() && !is_closing() && !inside.nested();
     if (client_.connected()) begin_closing();
     if (!inside.nested()) client_.loop().end_turn();
@@ -45,17 +48,18 @@ FileCore::~FileCore() {
 /// file.
 std::optional<Error> FileCore::too_far(std::size_t size, std::uint64_t offset) const {
   if (size <= std::numeric_limits<std::uint64_t>::max() - offset) return std::nullopt;
-  return Error(ErrorKind::usage, EFBIG, "WRITE", path_,
+  return Error(ErrorKind::usage, EFBIG, "WRITE", *path_,
                std::to_string(size) + " bytes at " + std::to_string(offset) +
                    " would end beyond the largest possible file size; write at a lower offset");
 }
 
 std::optional<Error> FileCore::unusable(engine::Access access) const {
-  if (is_closing()) return Error(ErrorKind::usage, EBADF, "", path_, "the file has been closed");
+  if (!client_.connected()) return client_.disconnected();
+  if (is_closing()) return Error(ErrorKind::usage, EBADF, "", *path_, "the file has been closed");
   const auto bits = [](engine::Access of) { return static_cast<unsigned>(of); };
   if ((bits(access) & ~bits(file_->access())) == 0) return std::nullopt;
   const bool reads = access == engine::Access::read;
-  return Error(ErrorKind::usage, EBADF, reads ? "READ" : "WRITE", path_,
+  return Error(ErrorKind::usage, EBADF, reads ? "READ" : "WRITE", *path_,
                reads ? "the file was opened for writing only" : "the file was opened for reading only");
 }
 
@@ -350,7 +354,7 @@ async::Task<Result<std::optional<Extent>>> FileCore::find_extent(engine::ServerF
                                                                  std::uint64_t offset) {
   const auto explained = [this](const Error& error) {
     if (error.errno_value() != EOPNOTSUPP) return error;
-    return Error(ErrorKind::server, ENOTSUP, "SEEK", path_,
+    return Error(ErrorKind::server, ENOTSUP, "SEEK", *path_,
                  "the server cannot report where holes are; transfer the file as a whole");
   };
   auto now = co_await file.attributes();
@@ -382,7 +386,7 @@ async::Task<Result<std::uint64_t>> FileCore::copy_from(FileCore& source, std::ui
                                                        std::uint64_t offset, std::uint64_t count) {
   using Copied = Result<std::uint64_t>;
   if (&source.client_ != &client_) {
-    return refused<Copied>({ErrorKind::usage, EXDEV, "COPY", path_,
+    return refused<Copied>({ErrorKind::usage, EXDEV, "COPY", *path_,
                             "the source file belongs to another client; open both with the same one"});
   }
   if (auto why = source.unusable(engine::Access::read)) return refused<Copied>(std::move(*why));
@@ -412,7 +416,7 @@ class LockTimer {
 
 async::Task<Status> FileCore::lock(engine::ServerFile& file, LockRequest request,
                                    std::chrono::milliseconds most) {
-  const Error taken(ErrorKind::server, EAGAIN, "LOCK", path_,
+  const Error taken(ErrorKind::server, EAGAIN, "LOCK", *path_,
                     "a conflicting lock is held by another process or client");
   if (most <= std::chrono::milliseconds(0)) {
     auto holder = co_await file.lock(request);

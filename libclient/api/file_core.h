@@ -28,7 +28,7 @@ class FileCore {
   FileCore& operator=(const FileCore&) = delete;
 
   [[nodiscard]] ClientCore& client() const { return client_; }
-  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const SharedPath& path() const { return path_; }
   Calls& calls() { return calls_; }
   [[nodiscard]] bool is_closing() const { return closing_ != nullptr; }
 
@@ -84,7 +84,7 @@ class FileCore {
   engine::ServerFileRef file_;
   std::shared_ptr<Closing> closing_;  // set once closing has begun
   const engine::FileHandle handle_;
-  const std::string path_;
+  const SharedPath path_;
   Calls calls_;
 };
 

@@ -25,7 +25,7 @@ std::int64_t on_file(nfsrdma_file* file, Access access, const nfsrdma_call* call
                      Make make, Finish finish) {
   return guarded(error, [&]() -> std::int64_t {
     if (file == nullptr) return fail(error, missing("file"));
-    const auto how = How::from(call, file->client());
+    const auto how = How::from(call, file->client(), &file->path());
     if (!how) return fail(error, how.error());
     return file->call<R>(access, *how, error, make, std::move(finish));
   });
@@ -69,7 +69,7 @@ int64_t nfsrdma_pread(nfsrdma_file* file, void* data, size_t size, uint64_t offs
   return guarded(error, [&]() -> std::int64_t {
     if (file == nullptr) return fail(error, missing("file"));
     if (auto why = bad_memory(data, size)) return fail(error, *why);
-    const auto how = How::from(call, file->client());
+    const auto how = How::from(call, file->client(), &file->path());
     if (!how) return fail(error, how.error());
     return file->read({static_cast<std::byte*>(data), size}, offset, *how, error);
   });
@@ -277,10 +277,10 @@ int64_t nfsrdma_test_lock(nfsrdma_file* file, const nfsrdma_lock* lock, nfsrdma_
 int64_t nfsrdma_close(nfsrdma_file* file, const nfsrdma_call* call, nfsrdma_error** error) {
   return guarded(error, [&]() -> std::int64_t {
     if (file == nullptr) return fail(error, missing("file"));
-    const auto how = How::from(call, file->client());
+    const auto how = How::from(call, file->client(), &file->path());
     if (!how) return fail(error, how.error());
     const auto end = [&] { return file->end(); };
-    return file->client().call<Status>(file->calls(), *how, error, end, nothing);
+    return file->client().call<Status>(file->calls(), *how, error, end, nothing, ClientCore::Needs::nothing);
   });
 }
 

@@ -17,14 +17,14 @@ using namespace nfsrdma::api;
 
 struct nfsrdma_listing {
   nfsrdma_listing(const nfsrdma_dir& begin, std::string text)
-      : dir(begin.client, begin.directory), path(std::move(text)) {
+      : dir(begin.client, begin.directory), path(std::make_shared<const std::string>(std::move(text))) {
     const Crew::Inside inside(dir.client.crew());
     dir.client.add(calls);
   }
   ~nfsrdma_listing() {
     const Crew::Inside inside(dir.client.crew());
     dir.client.remove(calls);
-    calls.cancel_all({ErrorKind::cancelled, ECANCELED, "READDIR", path, "the listing was freed"});
+    calls.cancel_all({ErrorKind::cancelled, ECANCELED, "READDIR", *path, "the listing was freed"});
     if (!inside.nested()) dir.client.loop().end_turn();
   }
   nfsrdma_listing(const nfsrdma_listing&) = delete;
@@ -39,7 +39,7 @@ struct nfsrdma_listing {
   };
 
   const nfsrdma_dir dir;
-  const std::string path;
+  const SharedPath path;
   const std::shared_ptr<State> state = std::make_shared<State>();
   Calls calls;
 };
@@ -103,10 +103,10 @@ void nfsrdma_listing_free(nfsrdma_listing* listing) {
 int64_t nfsrdma_listing_next(nfsrdma_listing* listing, const nfsrdma_call* call, nfsrdma_error** error) {
   return guarded(error, [&]() -> std::int64_t {
     if (listing == nullptr) return fail(error, missing("listing"));
-    const auto how = How::from(call, listing->dir.client);
+    const auto how = How::from(call, listing->dir.client, &listing->path);
     if (!how) return fail(error, how.error());
     ClientCore& client = listing->dir.client;
-    const auto begin = [&] { return next_page(client, listing->dir, listing->path, listing->state); };
+    const auto begin = [&] { return next_page(client, listing->dir, *listing->path, listing->state); };
     // A page that is delivered continues the state; one that was cancelled leaves it as it was.
     const auto finish = [state = listing->state](engine::Page page) {
       if (!page.entries.empty()) state->cookie = page.entries.back().cookie;

@@ -45,7 +45,8 @@ std::int64_t on_path(nfsrdma_dir* dir, const char* text, const nfsrdma_call* cal
   return guarded(error, [&]() -> std::int64_t {
     if (dir == nullptr || text == nullptr) return fail(error, missing(dir == nullptr ? "dir" : "path"));
     if (auto why = unknown_flags(flags, known_flags)) return fail(error, *why);
-    const auto how = How::from(call, dir->client);
+    const SharedPath path_text = std::make_shared<const std::string>(text);
+    const auto how = How::from(call, dir->client, &path_text);
     if (!how) return fail(error, how.error());
     ClientCore& client = dir->client;
     const auto begin = [&]() -> async::Task<R> {
@@ -57,11 +58,22 @@ std::int64_t on_path(nfsrdma_dir* dir, const char* text, const nfsrdma_call* cal
   });
 }
 
+/// Returns the error of an operation on an object that the engine knows by its handle. Such an error names at
+/// most a part of the object, as an extended attribute.
+inline Error part_of(const std::string& path, const Error& why, const ClientCore& client) {
+  const bool names_part = !why.peer().empty() && why.peer() != client.target().host &&
+                          (why.kind() == ErrorKind::server || why.kind() == ErrorKind::usage);
+  return names_part ? why.about(why.operation(), path + ": " + why.peer()) : why;
+}
+
 template <class R, class Make>
 async::Task<R> object_task(ClientCore& client, engine::Path path, bool follow, Make make) {
+  const std::string text = path.text();
   auto object = co_await client.paths().find(std::move(path), follow);
   if (!object) co_return object.error();
-  co_return co_await make(client.engine(), object->handle);
+  R result = co_await make(client.engine(), object->handle);
+  if (!result) co_return part_of(text, result.error(), client);
+  co_return result;
 }
 
 /// Makes a call on the object that a path leads to: `make(engine, handle)` returns its task. It runs when the

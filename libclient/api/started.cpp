@@ -12,8 +12,9 @@
 
 namespace nfsrdma::api {
 
-Result<How> How::from(const nfsrdma_call* call, const ClientCore& client) {
+Result<How> How::from(const nfsrdma_call* call, const ClientCore& client, const SharedPath* path) {
   How out;
+  out.path = path;
   if (call == nullptr) return out;
   nfsrdma_call given{};
   constexpr std::size_t kShortest = NFSRDMA_LENGTH_TO(nfsrdma_call, flags);
@@ -62,7 +63,7 @@ nfsrdma_completion StartedCall::deliver() {
     if (result) {
       out.result = *result;
     } else {
-      out.error = made(result.error());
+      out.error = made(client_.on_its_path(result.error(), how_));
     }
   } catch (...) {
     out.error = made(from_exception());

@@ -15,7 +15,9 @@
 #include <boost/intrusive/list.hpp>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "api/outcome.h"
@@ -29,6 +31,9 @@ namespace nfsrdma::api {
 class ClientCore;
 class Completions;
 
+/// The path of an object, which a call that was started on it keeps.
+using SharedPath = std::shared_ptr<const std::string>;
+
 /// How a call is made: an nfsrdma_call, checked.
 struct How {
   Completions* queue = nullptr;
@@ -38,9 +43,11 @@ struct How {
   std::chrono::milliseconds timeout{0};  ///< 0: as the option timeo says
   bool more = false;                     ///< NFSRDMA_MORE
   bool has_tag = false;                  ///< the call has an nfsrdma_call, so it can be cancelled by its tag
+  const SharedPath* path = nullptr;      ///< of the object that the call is made on, for errors; or null
   [[nodiscard]] bool blocks() const { return queue == nullptr && done == nullptr; }
   /// EINVAL if `call` is malformed, or names a queue of another client. Null is a blocking call.
-  static Result<How> from(const nfsrdma_call* call, const ClientCore& client);
+  static Result<How> from(const nfsrdma_call* call, const ClientCore& client,
+                          const SharedPath* path = nullptr);
 };
 
 using ListHook = boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
@@ -80,6 +87,7 @@ class StartedCall : public ListHook {
  private:
   ClientCore& client_;
   How how_;
+  SharedPath path_;
   Completions* to_ = nullptr;
   async::Loop::TimerId timer_ = 0;
   bool over_ = false;

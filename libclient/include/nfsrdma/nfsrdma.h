@@ -109,7 +109,8 @@ NFSRDMA_C_API uint32_t nfsrdma_error_status(const nfsrdma_error* error);
 /* Returns 1 if the operation may have been done although it failed, else 0. */
 NFSRDMA_C_API int nfsrdma_error_outcome_unknown(const nfsrdma_error* error);
 NFSRDMA_C_API const char* nfsrdma_error_operation(const nfsrdma_error* error); /* "OPEN", "connect" */
-NFSRDMA_C_API const char* nfsrdma_error_peer(const nfsrdma_error* error);      /* a server or a file */
+/* Returns the server or the file concerned; "FILE on SERVER" if the server did not answer a call on a file. */
+NFSRDMA_C_API const char* nfsrdma_error_peer(const nfsrdma_error* error);
 NFSRDMA_C_API const char* nfsrdma_error_message(const nfsrdma_error* error);   /* one sentence */
 /* Returns the end of the message that says what to do next; "" if the message says nothing about that. */
 NFSRDMA_C_API const char* nfsrdma_error_next_step(const nfsrdma_error* error);
@@ -167,7 +168,8 @@ NFSRDMA_C_API nfsrdma_client* nfsrdma_connect(const char* target, const nfsrdma_
                                               nfsrdma_error** error);
 /* Ends all calls that are under way, blocking ones of other threads and started ones, with
  * NFSRDMA_ERROR_CANCELLED; commits what was written; closes all files; and ends the session at the server.
- * May be called at any time. Completions can still be received afterwards. */
+ * May be called at any time; if another thread is disconnecting, waits until that has ended. Completions can
+ * still be received afterwards. Calls that are made afterwards fail with ENOTCONN. */
 NFSRDMA_C_API int nfsrdma_disconnect(nfsrdma_client* client, nfsrdma_error** error);
 /* Disconnects, which takes three seconds at most, runs the callbacks that are still due, and frees the
  * client. These callbacks cannot start calls (ENOTCONN). The client's files, directories, listings and
