@@ -49,6 +49,10 @@ Result<std::unique_ptr<nfsrdma_client>> connected(const nfsrdma_options& options
   return client;
 }
 
+async::Task<Status> succeeded() {
+  co_return Status();
+}
+
 milliseconds time_from(std::int64_t timeout) {
   return timeout < 0 ? milliseconds::max() : milliseconds(timeout);
 }
@@ -99,6 +103,16 @@ int64_t nfsrdma_cancel(nfsrdma_client* client, uint64_t tag) {
 }
 
 // ---- completions ----
+
+int64_t nfsrdma_post(nfsrdma_client* client, const nfsrdma_call* call, nfsrdma_error** error) {
+  return guarded(error, [&]() -> std::int64_t {
+    if (client == nullptr) return fail(error, missing("client"));
+    const auto how = How::from(call, *client);
+    if (!how) return fail(error, how.error());
+    return client->call<Status>(client->calls(), *how, error, &succeeded, nothing,
+                                ClientCore::Needs::nothing);
+  });
+}
 
 nfsrdma_queue* nfsrdma_queue_new(nfsrdma_client* client, nfsrdma_error** error) {
   return guarded_object(error, [&]() -> nfsrdma_queue* {

@@ -32,10 +32,11 @@ for file in bin/nfsrdma-cli share/man/man1/nfsrdma-cli.1 share/man/man3/nfsrdma_
 done
 # An installed program finds the library that is installed with it.
 env -u LD_LIBRARY_PATH "$work/prefix/bin/nfsrdma-cli" --version
-# The library exports the functions of its version script, with their version, and nothing else. nm prints the version
-# itself as well, as an absolute symbol.
-sed -n 's/^ *\(nfsrdma_[a-z0-9_]*\);$/\1@@NFSRDMA_1/p' "$root/libclient/libnfsrdma.map" | sort > "$work/wanted"
-nm -D --defined-only "$library/libnfsrdma.so.1" | awk '$2 != "A" || $3 != "NFSRDMA_1" { print $3 }' | sort > "$work/exported"
+# The library exports the functions of its version script, with their versions, and nothing else. nm prints the versions
+# themselves as well, as absolute symbols.
+awk '/^NFSRDMA_[0-9]+ [{]/ { version = $1 } /^ *nfsrdma_[a-z0-9_]*;$/ { print substr($1, 1, length($1) - 1) "@@" version }' \
+  "$root/libclient/libnfsrdma.map" | sort > "$work/wanted"
+nm -D --defined-only "$library/libnfsrdma.so.1" | awk '$2 != "A" || $3 !~ /^NFSRDMA_[0-9]+$/ { print $3 }' | sort > "$work/exported"
 diff "$work/wanted" "$work/exported" || die "libnfsrdma.so.1 exports (>) something else than libnfsrdma.map lists (<)"
 [ -s "$work/exported" ] || die "libnfsrdma.so.1 exports nothing"
 

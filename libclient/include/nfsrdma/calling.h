@@ -20,13 +20,11 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "nfsrdma/convert.h"
 #include "nfsrdma/nfsrdma.h"
@@ -122,65 +120,43 @@ class Started {
   Started(const Started&) = delete;
   Started& operator=(const Started&) = delete;
 
-  /// Runs the callback, unless the object that started the call was destroyed, and destroys `call`. The
-  /// callback is destroyed before Life::end() returns on another thread.
-  static void finish(std::unique_ptr<Started> call, const Outcome& outcome) noexcept {
-    const std::shared_ptr<Life> owner = call->owner_;
-    const Life::Entry entry(*owner);
-    if (entry) call->deliver(outcome);
-    call.reset();
-  }
-  /// The callback of every call that is started.
+  /// The callback of every call that is started. Runs the program's callback, unless the object that started
+  /// the call was destroyed, and destroys the call. The program's callback is destroyed before Life::end()
+  /// returns on another thread.
   static void completed(void* data, const nfsrdma_completion* completion) noexcept {
     std::unique_ptr<Started> call(static_cast<Started*>(data));
-    finish(std::move(call),
-           completion->result >= 0 ? Outcome(completion->result) : Outcome(error_from(completion->error)));
+    const std::shared_ptr<Life> owner = call->owner_;
+    const Life::Entry entry(*owner);
+    if (entry) call->deliver(call->outcome(*completion));
+    call.reset();
+  }
+  /// Has completed() run with this error, although the call could not be started: its callback must not run
+  /// before the function that was to start it has returned. If the client is being freed, the callback never
+  /// runs.
+  static void fail(std::unique_ptr<Started> call, Error why, nfsrdma_client* client) {
+    auto how = sized<nfsrdma_call>();
+    how.done = &Started::completed;
+    how.data = call.get();
+    call->fault_ = std::move(why);
+    if (nfsrdma_post(client, &how, nullptr) == 0) (void)call.release();
   }
 
  private:
   virtual void deliver(const Outcome& outcome) = 0;
+  [[nodiscard]] Outcome outcome(const nfsrdma_completion& completion) const {
+    if (fault_) return *fault_;
+    if (completion.result >= 0) return completion.result;
+    return error_from(completion.error);
+  }
   const std::shared_ptr<Life> owner_;
+  std::optional<Error> fault_;  // why the call could not be started
 };
 
 /// The state that a Client shares with its Directories, Files and Listings.
-class ClientState {
- public:
+struct ClientState {
+  explicit ClientState(nfsrdma_client* of) : client(of) {}
+  nfsrdma_client* const client;
   Life life;  ///< of the Client: for calls by path
-
-  /// Keeps a call that could not be started, because its callback must not run before the function that was
-  /// to start it has returned. run_deferred() runs the callback.
-  void defer(std::unique_ptr<Started> call, Error why) {
-    const std::lock_guard lock(mutex_);
-    deferred_.push_back({std::move(call), std::move(why)});
-    has_deferred_ = true;
-  }
-  /// Returns true if a callback ran.
-  bool run_deferred() {
-    std::vector<Deferred> due = take_deferred();
-    for (Deferred& one : due) Started::finish(std::move(one.call), std::move(one.why));
-    return !due.empty();
-  }
-  /// Ends the life of the Client. No callback of its calls by path runs from then on.
-  void end() {
-    life.end();
-    (void)take_deferred();
-  }
-
- private:
-  struct Deferred {
-    std::unique_ptr<Started> call;
-    Error why;
-  };
-  std::vector<Deferred> take_deferred() {
-    if (!has_deferred_) return {};
-    const std::lock_guard lock(mutex_);
-    has_deferred_ = false;
-    return std::exchange(deferred_, {});
-  }
-
-  std::atomic<bool> has_deferred_ = false;
-  std::mutex mutex_;  // of deferred_
-  std::vector<Deferred> deferred_;
 };
 
 // ---- operations ----
@@ -328,7 +304,7 @@ void start(ClientState& client, std::shared_ptr<Life> owner, Op operation, Done 
   // Once the call has begun, another thread may deliver its completion and so destroy what `started` was.
   StartedOperation<Op, Done>* const begun = started.release();
   if (Outcome outcome = begun->begin(call); !outcome)
-    client.defer(std::unique_ptr<Started>(begun), outcome.error());
+    Started::fail(std::unique_ptr<Started>(begun), outcome.error(), client.client);
 }
 
 }  // namespace api_detail

@@ -199,6 +199,11 @@ inline void set_session(Info& out, const Facts& facts) {
   out.callback_address = facts.text("callback_address");
 }
 
+inline auto post_operation(nfsrdma_client* client) {
+  return Operation(
+      Nothing{}, [=](Nothing&, How how) { return nfsrdma_post(client, how.call, how.error); }, AsStatus{});
+}
+
 inline auto ping_operation(nfsrdma_client* client) {
   return Operation(
       Nothing{}, [=](Nothing&, How how) { return nfsrdma_ping(client, how.call, how.error); },
@@ -236,7 +241,7 @@ class Client : public Names {
   /// `interrupt`. If an open was started and has not ended, it is undone. The Client's Files, Directories,
   /// Listings and Queues must have been destroyed before. Must not be called inside a callback.
   ~Client() {
-    state().end();
+    state().life.end();
     nfsrdma_client_free(client_);
   }
 
@@ -271,10 +276,7 @@ class Client : public Names {
   /// readable, or `interrupt` did) or `most` has passed; milliseconds::max() means for ever. Returns false if
   /// nothing happened.
   bool wait(std::chrono::milliseconds most, std::span<const int> also = {}) {
-    const bool has_run = state().run_deferred();
-    const std::int64_t timeout = has_run ? 0 : api_detail::c_timeout(most);
-    const bool happened = nfsrdma_wait(client_, timeout, also.data(), also.size()) != 0;
-    return state().run_deferred() || has_run || happened;
+    return nfsrdma_wait(client_, api_detail::c_timeout(most), also.data(), also.size()) != 0;
   }
 
   // Programs with an event loop of their own use descriptor() and service() in place of wait(). Poll
@@ -285,10 +287,11 @@ class Client : public Names {
   /// and to call service().
   int descriptor() { return nfsrdma_descriptor(client_); }
   /// Does what is due now, callbacks included, without waiting.
-  void service() {
-    (void)state().run_deferred();
-    nfsrdma_service(client_);
-    (void)state().run_deferred();
+  void service() { nfsrdma_service(client_); }
+  /// Has a thread that is inside wait() or service() run the function, and wakes one that waits. The function
+  /// may do what callbacks may do. It does not run if the Client is destroyed before.
+  void post(std::function<void()> function) {
+    start(api_detail::post_operation(client_), [run = std::move(function)](const Status&) { run(); }, {});
   }
   /// Sends the calls that were started, and runs no callbacks. wait(), service(), Queue::reap() and blocking
   /// calls do this as well.
@@ -307,7 +310,7 @@ class Client : public Names {
 
  private:
   explicit Client(nfsrdma_client* client)
-      : Names(nfsrdma_root(client), std::make_shared<api_detail::ClientState>()), client_(client) {}
+      : Names(nfsrdma_root(client), std::make_shared<api_detail::ClientState>(client)), client_(client) {}
   static void notify(void* observer, const char* text) { static_cast<Observer*>(observer)->notice(text); }
 
   nfsrdma_client* const client_;
@@ -317,7 +320,7 @@ inline Result<std::unique_ptr<Queue>> Queue::create(Client& client) {
   api_detail::OwnedError error;
   nfsrdma_queue* const queue = nfsrdma_queue_new(client.handle(), error.room());
   if (queue == nullptr) return error_from(error.get());
-  return std::unique_ptr<Queue>(new Queue(queue));
+  return std::unique_ptr<Queue>(new Queue(client.handle(), queue));
 }
 
 // ---- the server's mount service, of NFSv3 and NFSv2 ----

@@ -216,6 +216,9 @@ NFSRDMA_C_API void nfsrdma_submit(nfsrdma_client* client);
  * NFSRDMA_ERROR_CANCELLED. Calls that were made without an nfsrdma_call have no tag. Their buffers are out
  * of the server's reach when this returns. Returns the number of calls that it ended. */
 NFSRDMA_C_API int64_t nfsrdma_cancel(nfsrdma_client* client, uint64_t tag);
+/* Makes a call that sends nothing and ends at once, with the result 0. Its completion wakes a thread that waits
+ * for completions, and has it run a callback. */
+NFSRDMA_C_API int64_t nfsrdma_post(nfsrdma_client* client, const nfsrdma_call* call, nfsrdma_error** error);
 
 /* ---- completion queues: nothing of the library runs the program's code ---- */
 

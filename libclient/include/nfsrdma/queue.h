@@ -78,6 +78,16 @@ class Queue {
                                             room.size(), least, api_detail::c_timeout(most));
     return count < 0 ? 0 : static_cast<std::size_t>(count);
   }
+  /// Adds a completion with this tag and the result 0, and so wakes a thread that waits in reap(). The Status
+  /// says whether there will be one.
+  Status post(std::uint64_t tag) {
+    auto call = api_detail::sized<nfsrdma_call>();
+    call.queue = queue_;
+    call.tag = tag;
+    api_detail::OwnedError error;
+    if (nfsrdma_post(client_, &call, error.room()) < 0) return error_from(error.get());
+    return {};
+  }
   /// Returns a descriptor that stays the Queue's, for poll(2). When it is readable, call reap() with a `most`
   /// of 0, which also does the client's work that is due and may find no completion.
   int descriptor() { return nfsrdma_queue_descriptor(queue_); }
@@ -87,7 +97,8 @@ class Queue {
   [[nodiscard]] nfsrdma_queue* handle() const { return queue_; }
 
  private:
-  explicit Queue(nfsrdma_queue* queue) : queue_(queue) {}
+  Queue(nfsrdma_client* client, nfsrdma_queue* queue) : client_(client), queue_(queue) {}
+  nfsrdma_client* const client_;
   nfsrdma_queue* const queue_;
 };
 

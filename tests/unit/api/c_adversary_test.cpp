@@ -195,6 +195,26 @@ TEST_CASE("adversary: nfsrdma_disconnect ends the calls of other threads and sta
   nfsrdma_file_free(file);
 }
 
+TEST_CASE("adversary: nfsrdma_disconnect waits while another thread disconnects") {
+  CMounted v;
+  v.connect("timeo=6s");
+  v.server.hold(nfs4::OP_DESTROY_SESSION);
+  std::atomic<bool> first = false;
+  std::thread one([&] {
+    (void)nfsrdma_disconnect(v.client, nullptr);
+    first = true;
+  });
+  CHECK(eventually([&] { return v.server.count(nfs4::OP_DESTROY_SESSION) != 0; }));
+  std::thread other([&] {
+    CHECK(nfsrdma_disconnect(v.client, nullptr) == 0);
+    CHECK(v.server.clients() == 0);
+  });
+  CHECK_FALSE(first);
+  v.server.release();
+  one.join();
+  other.join();
+}
+
 TEST_CASE("adversary: calls after nfsrdma_disconnect fail soon, and their completions come") {
   CMounted v;
   v.server.add_file("/a", "text");
@@ -205,18 +225,26 @@ TEST_CASE("adversary: calls after nfsrdma_disconnect fail soon, and their comple
   const Stopwatch watch;
   CFailure failed, ping, open, read;
   CHECK(nfsrdma_stat(v.root(), "/a", 0, &found, nullptr, failed) == -1);
-  MESSAGE("stat after disconnect: ", failed.text(), ", ", watch.elapsed().count(), " ms");
   CHECK(nfsrdma_ping(v.client, nullptr, ping) == -1);
   nfsrdma_file* never = nullptr;
   CHECK(nfsrdma_open(v.root(), "/a", NFSRDMA_READ, 0, &never, nullptr, open) == -1);
   std::array<char, 4> data{};
   CHECK(nfsrdma_pread(file, data.data(), 4, 0, nullptr, read) == -1);
-  MESSAGE("read after disconnect: ", read.text(), ", ", watch.elapsed().count(), " ms");
+  for (const CFailure* one : {&failed, &ping, &open, &read}) {
+    CHECK(one->number() == ENOTCONN);
+    CHECK(nfsrdma_error_outcome_unknown(one->error) == 0);  // nothing was sent
+  }
+  CHECK(failed.text() == "/a on 127.0.0.1: the client has been disconnected; connect again to make calls");
+  CHECK(nfsrdma_close(file, nullptr, nullptr) == 0);  // nfsrdma_disconnect has closed it
   const nfsrdma_call call = call_with(v.queue, 1);
   CHECK(nfsrdma_stat(v.root(), "/a", 0, &found, &call, nullptr) == 0);
   nfsrdma_completion got{};
   CHECK(nfsrdma_reap(v.queue, &got, 1, 1, 3000) == 1);
+  CHECK(nfsrdma_error_errno(got.error) == ENOTCONN);
   nfsrdma_error_free(got.error);
+  CHECK(nfsrdma_post(v.client, &call, nullptr) == 0);
+  CHECK(nfsrdma_reap(v.queue, &got, 1, 1, 3000) == 1);
+  CHECK(got.result == 0);
   CHECK(watch.elapsed() < 3s);
   CHECK(v.server.clients() == 0);
   nfsrdma_file_free(file);

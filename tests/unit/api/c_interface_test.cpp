@@ -322,6 +322,65 @@ TEST_CASE("c: nfsrdma_client_free runs the callbacks that are still due") {
   CHECK(state.calls == 1);
 }
 
+TEST_CASE("c: nfsrdma_post wakes a thread that waits for a completion, and sends nothing") {
+  CMounted m;
+  m.connect();
+  const auto calls = m.server.count(nfs4::OP_SEQUENCE);
+  std::thread poster([&] {
+    const nfsrdma_call call = m.queued(7);
+    CHECK(nfsrdma_post(m.client, &call, nullptr) == 0);
+  });
+  const nfsrdma_call never = m.queued(1);  // keeps reap waiting
+  m.server.hold(nfs4::OP_GETATTR);
+  auto found = room_for_attributes();
+  CHECK(nfsrdma_stat(m.root(), "/", 0, &found, &never, nullptr) == 0);
+  const nfsrdma_completion got = m.next();
+  CHECK(got.tag == 7);
+  CHECK(got.result == 0);
+  poster.join();
+  m.server.release();
+  CHECK(m.next().tag == 1);
+  CHECK(m.server.count(nfs4::OP_SEQUENCE) == calls + 1);
+  CallbackState state;
+  nfsrdma_call call = callback_call(
+      [](void* to, const nfsrdma_completion*) { ++static_cast<CallbackState*>(to)->calls; }, &state);
+  std::thread caller([&] { CHECK(nfsrdma_post(m.client, &call, nullptr) == 0); });
+  while (state.calls == 0) CHECK(nfsrdma_wait(m.client, 10'000, nullptr, 0) == 1);
+  caller.join();
+  CHECK(nfsrdma_post(m.client, nullptr, nullptr) == 0);
+}
+
+TEST_CASE("c: the error of a call on a file names the file, whoever failed") {
+  CMounted m;
+  m.server.add_file("/a", "text");
+  m.server.add_directory("/d");
+  m.connect("timeo=20s");
+  CFailure acl, xattr, late, cancelled;
+  nfsrdma_acl* list = nullptr;
+  m.server.answer(nfs4::OP_GETATTR, nfs4::NFS4ERR_IO, 1, 1);  // the first one finds the name
+  CHECK(nfsrdma_get_acl(m.root(), "/d", 0, &list, nullptr, acl) == -1);
+  CHECK(acl.text().starts_with("/d: "));
+  CHECK(nfsrdma_get_xattr(m.root(), "/a", 0, "user.none", nullptr, 0, nullptr, xattr) == -1);
+  CHECK(xattr.text() == "/a: user.none: xattr: no such extended attribute");
+  nfsrdma_file* const file = m.open("/a");
+  m.server.hold(nfs4::OP_READ);
+  std::array<char, 4> data{};
+  nfsrdma_call call{};
+  call.struct_size = sizeof call;
+  call.timeout = 20;
+  CHECK(nfsrdma_pread(file, data.data(), 4, 0, &call, late) == -1);
+  CHECK(late.text().starts_with("/a on 127.0.0.1: "));
+  CHECK(late.number() == ETIMEDOUT);
+  call = m.queued(3);
+  CHECK(nfsrdma_pread(file, data.data(), 4, 0, &call, nullptr) == 0);
+  CHECK(nfsrdma_cancel(m.client, 3) == 1);
+  const nfsrdma_completion got = m.next();
+  CHECK(std::string(nfsrdma_error_peer(got.error)) == "/a on 127.0.0.1");
+  nfsrdma_error_free(got.error);
+  m.server.release();
+  nfsrdma_file_free(file);
+}
+
 // ---- vectored transfers ----
 
 TEST_CASE("c: vectored transfers fill parts of all sizes, and stop at the end of the file") {

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <functional>
@@ -496,6 +497,58 @@ TEST_CASE("starts: an interrupt ends a close that blocks, not the closing, and n
   CHECK(ok(file->close()));
   CHECK(m.server.count(OP_CLOSE) == 1);
   CHECK(m.server.open_states() == 0);
+}
+
+TEST_CASE("starts: a call that cannot be started wakes the thread that waits, which runs its callback") {
+  Mounted m;
+  Client& client = m.connect();
+  using namespace std::string_view_literals;
+  Heard refused;
+  std::atomic<bool> posted{false};
+  std::thread starter([&] { client.start_remove_file("/a\0b"sv, refused.hear()); });
+  while (refused.times == 0) CHECK(client.wait(10s));
+  starter.join();
+  CHECK(refused.times == 1);
+  CHECK(refused.code == EINVAL);
+  std::thread poster([&] { client.post([&] { posted = true; }); });
+  while (!posted) CHECK(client.wait(10s));
+  poster.join();
+  auto queue = Queue::create(client);
+  REQUIRE(queue);
+  CHECK(ok((*queue)->post(5)));
+  std::array<Completion, 2> done;
+  CHECK((*queue)->reap(done) == 1);
+  CHECK(done[0].tag() == 5);
+  CHECK(ok(done[0].result()));
+}
+
+TEST_CASE("starts: a file is read into parts and written from parts") {
+  Mounted m;
+  const std::string text = pattern(100'000);
+  m.server.add_file("/a", text);
+  m.server.add_file("/b", "");
+  Client& client = m.connect();
+  auto from = client.open("/a", OpenMode::read);
+  auto to = client.open("/b", OpenMode::write);
+  REQUIRE(ok(from));
+  REQUIRE(ok(to));
+  std::string first(10, '?'), second(70'000, '?'), third(50'000, '?');
+  const std::array<std::span<std::byte>, 3> into{room(first), room(second), room(third)};
+  CHECK((*from)->read_parts(into, 0).value_or(0) == text.size());
+  CHECK((first + second + third).substr(0, text.size()) == text);
+  const std::array<std::span<const std::byte>, 2> parts{bytes(first), bytes(second)};
+  CHECK((*to)->write_parts(parts, 0, Stability::on_disk).value_or(0) == 70'010);
+  CHECK(m.server.content("/b") == text.substr(0, 70'010));
+  Heard read, written;
+  first.assign(10, '?');
+  (*from)->start_read_parts(
+      into, 5, read.hear([&](const auto& count) { CHECK(count.value_or(0) == text.size() - 5); }));
+  (*to)->start_write_parts(parts, 70'010, written.hear());
+  while (read.times + written.times < 2) (void)client.wait(10s);
+  CHECK(first == text.substr(5, 10));
+  CHECK(written.well());
+  CHECK(ok((*to)->sync()));
+  CHECK(m.server.content("/b").value_or("").size() == 140'020);
 }
 
 TEST_SUITE("threads") {
