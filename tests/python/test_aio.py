@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import stat
 import threading
 import time
 import unittest
@@ -72,6 +73,8 @@ class AsyncTest(support.ServerTest):
                 self.assertEqual(await client.readlink("a/link"), "one")
                 await client.link("a/one", "a/two")
                 await client.symlink("one", "a/second")
+                await client.mkfifo("a/fifo", 0o600)
+                self.assertTrue(stat.S_ISFIFO((await client.stat("a/fifo")).st_mode))
             await client.unlink("a/2")
             await client.chmod("a/one", 0o600)
             self.assertEqual((await client.lstat("a/one")).st_mode & 0o777, 0o600)

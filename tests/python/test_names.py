@@ -79,6 +79,24 @@ class NamesTest(support.ServerTest):
         space = client.space()
         self.assertGreaterEqual(space.total, space.free)
 
+    @tolerant
+    def test_mknod(self) -> None:
+        self.client.mkfifo("fifo", 0o600)
+        self.client.mknod("socket", stat.S_IFSOCK | 0o755)
+        self.assertEqual(self.client.stat("fifo").st_mode, stat.S_IFIFO | 0o600)
+        self.assertEqual(self.client.stat("socket").st_mode, stat.S_IFSOCK | 0o755)
+        with self.assertRaises(FileExistsError):
+            self.client.mkfifo("socket")
+        with self.assertRaisesRegex(nfsrdma.Error, "mknod does not create files"):
+            self.client.mknod("file", stat.S_IFREG | 0o644)
+        try:
+            self.client.mknod("null", stat.S_IFCHR | 0o666, os.makedev(1, 300))
+        except PermissionError:
+            self.skipTest("SKIPPED: only root makes devices")
+        found = self.client.stat("null")
+        self.assertTrue(stat.S_ISCHR(found.st_mode))
+        self.assertEqual((os.major(found.st_rdev), os.minor(found.st_rdev)), (1, 300))
+
     def test_listings(self) -> None:
         names = [f"file {number:03}" for number in range(100)] + ["ä", "\udc80"]
         try:

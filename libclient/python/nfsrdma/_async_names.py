@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import stat
 from typing import TYPE_CHECKING, Any, AsyncIterator, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 from . import _acl, _c, _many
@@ -102,6 +103,14 @@ class AsyncNames(Place):
     async def makedirs(self, path: Path, mode: int = 0o755, exist_ok: bool = False) -> None:
         """Makes a directory and those above it that are missing."""
         await self._drive(ops.makedirs(self._directory, os.fsdecode(self._path(path)), mode, exist_ok))
+
+    async def mknod(self, path: Path, mode: int, device: int = 0) -> None:
+        """Makes a fifo, a socket or a device."""
+        await self._perform(ops.mknod(self._directory, self._path(path), mode, device))
+
+    async def mkfifo(self, path: Path, mode: int = 0o644) -> None:
+        """Makes a fifo."""
+        await self.mknod(path, mode | stat.S_IFIFO)
 
     async def rmdir(self, path: Path) -> None:
         """Removes an empty directory."""

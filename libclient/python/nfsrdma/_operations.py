@@ -20,7 +20,7 @@ from . import _c
 from ._c import lib
 from ._native import Handle, Native
 from .errors import Error, take
-from .types import Entry, Space, Stat, stat_of
+from .types import Entry, Space, Stat, stat_of, type_of
 
 T = TypeVar("T")
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
@@ -174,6 +174,12 @@ def whole(function: Any, before: Tuple[Any, ...], room: int) -> "Steps[bytes]":
                 raise
         needed: int = yield Operation(function, (*before, None, 0), number)
         room = max(needed, room) + 64
+
+
+def mknod(directory: int, path: bytes, mode: int, device: int) -> Operation[None]:
+    """Makes a fifo, a socket or a device."""
+    return Operation(lib.mknod, (directory, path, type_of(mode), mode & 0o7777, os.major(device), os.minor(device)),
+                     nothing)
 
 
 def open_file(native: Native, directory: int, path: bytes, flags: int, mode: int) -> Operation[Handle]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import stat
 from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 from . import _acl, _c, _many
@@ -118,6 +119,15 @@ class Names(Place):
     def makedirs(self, path: Path, mode: int = 0o755, exist_ok: bool = False) -> None:
         """Makes a directory and those above it that are missing."""
         self._drive(ops.makedirs(self._directory, os.fsdecode(self._path(path)), mode, exist_ok))
+
+    def mknod(self, path: Path, mode: int, device: int = 0) -> None:
+        """Makes a fifo, a socket or a device. `mode` has its type, such as stat.S_IFIFO, and permissions, to which the
+        server applies no umask. `device` is a number of os.makedev."""
+        self._perform(ops.mknod(self._directory, self._path(path), mode, device))
+
+    def mkfifo(self, path: Path, mode: int = 0o644) -> None:
+        """Makes a fifo."""
+        self.mknod(path, mode | stat.S_IFIFO)
 
     def rmdir(self, path: Path) -> None:
         """Removes an empty directory."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat as _stat
 from typing import Any, NamedTuple, Optional, Tuple, Union
 
@@ -15,6 +16,12 @@ _NANO = 10**9
 _NOBODY = 65534
 
 
+def type_of(mode: int) -> int:
+    """Returns the library's number for the type bits of a mode; 0: there is none."""
+    kind = _stat.S_IFMT(mode)
+    return _FORMATS.index(kind) if kind in _FORMATS else 0
+
+
 class Stat(NamedTuple):
     """The attributes of a file. The members st_* have the names and units of os.stat_result."""
 
@@ -25,7 +32,7 @@ class Stat(NamedTuple):
     st_size: int
     st_ino: int
     st_dev: int
-    st_rdev: int
+    st_rdev: int  #: of a device: its number, as os.makedev has it
     st_atime_ns: int
     st_mtime_ns: int
     st_ctime_ns: int
@@ -85,7 +92,7 @@ def stat_of(found: Any, owner: Optional[str] = None, group: Optional[str] = None
         (_FORMATS[kind] if kind < len(_FORMATS) else 0) | found.mode, found.links,
         found.uid if found.has & _c.HAS_UID else _NOBODY, found.gid if found.has & _c.HAS_GID else _NOBODY,
         found.size, found.file_id, (major << 32 ^ minor) & (2**64 - 1),
-        found.device_major << 32 | found.device_minor,
+        os.makedev(found.device_major, found.device_minor),
         _nanoseconds(found.accessed), _nanoseconds(found.modified), _nanoseconds(found.changed),
         found.space_used, found.change, (major, minor), owner, group)
 
