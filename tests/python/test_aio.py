@@ -42,6 +42,12 @@ class AsyncTest(support.ServerTest):
                 self.assertEqual(buffer, data[-100:])
                 parts = await asyncio.gather(*(file.pread(1000, offset) for offset in range(0, len(data), 1000)))
                 self.assertEqual(b"".join(parts), data)
+                kept = bytearray(b"kept")
+                await file.pwrite(kept, 0, keep=True)
+                await file.fsync()
+                kept.clear()
+                self.assertEqual(await file.pread(5, 0), b"kept" + data[4:5])
+                await file.pwrite(data[:4], 0)
                 await file.truncate(5)
                 self.assertEqual((await file.stat()).st_size, 5)
             with self.assertRaises(ValueError):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import mmap
 import os
 import unittest
+import weakref
 from typing import Any, List
 from unittest import mock
 
 import nfsrdma
 import nfsrdma.file
 import support
-from nfsrdma import _buffers
+from nfsrdma import _buffers, _kept
 from support import tolerant
+from test_queue import Array
 
 try:
     import numpy
@@ -97,6 +100,75 @@ class FileTest(support.ServerTest):
         if numpy is not None:
             self.client.write_bytes("numbers", numpy.arange(10, dtype="<u4"))
             self.assertEqual(self.client.stat("numbers").st_size, 40)
+
+    def test_kept(self) -> None:
+        """With keep=True the library has the caller's own buffer until fsync or close."""
+        file = self.client.open("file", "w+b")
+        data = bytearray(os.urandom(100000))
+        wanted, alive = bytes(data), len(_kept._kept)
+        with mock.patch.object(_kept.lib, "pwrite_kept", side_effect=_kept.lib.pwrite_kept) as spy:
+            self.assertEqual(file.pwrite(data, 0, keep=True), len(data))
+            self.assertEqual(spy.call_args[0][1], _buffers.writable(data)[0])
+        self.assertEqual(file.pwrite(b"!", len(data), keep=True, on_disk=True), 1)
+        self.assertEqual(file.pwrite(b"", 0, keep=True), 0)
+        if not self.is_simple():  # that one has written to its disk at once
+            with self.assertRaises(BufferError):
+                data.extend(b"moves")
+        file.fsync()
+        data.extend(b"moves")
+        self.assertEqual(len(_kept._kept), alive)
+        self.assertEqual(file.pread(200000, 0), wanted + b"!")
+        data[:5] = b"close"
+        file.pwrite(data, 0, keep=True)
+        file.close()
+        data.clear()
+        self.assertEqual(self.client.read_bytes("file")[:5], b"close")
+        with self.client.open("file") as file, self.assertRaises(io.UnsupportedOperation):
+            file.pwrite(data, 0, keep=True)
+
+    def test_kept_and_dropped(self) -> None:
+        """A buffer that is kept stays alive without a reference of the program's. A failed write gives it back."""
+        buffer = Array(os.urandom(5000))
+        wanted, alive = bytes(buffer), weakref.ref(buffer)
+        file = self.client.open("file", "w+b")
+        file.pwrite(memoryview(buffer), 0, keep=True)
+        del buffer
+        gc.collect()
+        if not self.is_simple():
+            self.assertEqual(bytes(alive() or b""), wanted)
+        file.fsync()
+        gc.collect()
+        self.assertIsNone(alive())
+        self.assertEqual(file.pread(5000, 0), wanted)
+        self.client.close()
+        buffer = Array(5000)
+        with self.assertRaises(nfsrdma.Error):
+            file.pwrite(buffer, 0, keep=True)
+        buffer.clear()
+
+    def test_kept_and_fork(self) -> None:
+        """A child does not hold what its parent writes."""
+        buffer = bytearray(5000)
+        with self.client.open("file", "wb") as file:
+            file.pwrite(buffer, 0, keep=True)
+            child = os.fork()
+            if child == 0:
+                try:
+                    buffer.clear()
+                finally:
+                    os._exit(len(buffer) > 0)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_kept_until_the_client_ends(self) -> None:
+        """Client.close puts the data onto the server's disk, and gives the buffers back."""
+        buffer = bytearray(os.urandom(5000))
+        client = support.connect()
+        file = client.open(self.top + "/file", "wb")
+        file.pwrite(buffer, 0, keep=True)
+        client.close()
+        _kept.drop_released()
+        self.assertEqual(self.client.read_bytes("file"), buffer)
+        buffer.clear()
 
     def test_layers(self) -> None:
         with self.client.open("text", "w", encoding="utf-8") as file:

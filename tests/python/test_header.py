@@ -74,7 +74,39 @@ def structs() -> Dict[str, List[Tuple[str, str]]]:
     return found
 
 
+#: Functions that the package does not call, and why.
+UNUSED = {
+    "pread_holes": "no method for it yet",
+    "error_copy": "an Error is a copy",
+    "options_copy": "options are keywords; a program keeps them in a dict of its own",
+    "options_set_all": "options are keywords",
+    "options_get": "options are keywords",
+    "wait": "runs callbacks; Queue and aio take completions from queues, so that Ctrl-C ends no Python code in a callback",
+    "descriptor": "belongs to callbacks, as wait does; a Queue has a descriptor of its own",
+    "service": "belongs to callbacks, as wait does",
+    "info_number": "Client.info() makes numbers of texts",
+    "acl_new": "lists are text here",
+    "acl_entry": "lists are text here",
+    "acl_add": "lists are text here",
+}
+
+
+def used() -> "set[str]":
+    """Returns the names that occur as `lib.NAME` in the package."""
+    folder = os.path.dirname(_c.__file__)
+    names: "set[str]" = set()
+    for file in os.listdir(folder):
+        if file.endswith(".py"):
+            with open(os.path.join(folder, file), encoding="utf-8") as text:
+                names.update(re.findall(r"\blib\.(\w+)", text.read()))
+    return names
+
+
 class HeaderTest(unittest.TestCase):
+    def test_each_function_is_used(self) -> None:
+        """Each function of the header is called by the package, or there is a reason why not."""
+        self.assertEqual(set(functions()) - used(), set(UNUSED))
+
     def test_functions(self) -> None:
         wanted = functions()
         self.assertGreater(len(wanted), 90)

@@ -43,6 +43,22 @@ class QueueTest(support.ServerTest):
             self.assertEqual(sorted(queue.reap(64, 64)), [(("any", number), 100) for number in range(64)])
             self.assertEqual(file.pread(6400, 0), b"".join(bytes([number]) * 100 for number in range(64)))
 
+    def test_kept(self) -> None:
+        """With keep=True a buffer stays at its place until fsync, not only until its result is here."""
+        queue = nfsrdma.Queue(self.client)
+        buffers = [bytearray([number]) * 5000 for number in range(20)]
+        with self.client.open("file", "w+b") as file:
+            for number, buffer in enumerate(buffers):
+                queue.submit_write(file, buffer, number * 5000, keep=True, more=True)
+            self.assertEqual(queue.reap(20, 20), [(None, 5000)] * 20)
+            if not self.is_simple():
+                with self.assertRaises(BufferError):
+                    buffers[0].clear()
+            file.fsync()
+            self.assertEqual(file.pread(100000, 0), b"".join(buffers))
+            for buffer in buffers:
+                buffer.clear()
+
     def test_errors(self) -> None:
         self.file("file", b"x")
         queue = nfsrdma.Queue(self.client)

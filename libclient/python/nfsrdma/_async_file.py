@@ -7,7 +7,6 @@ import itertools
 import os
 from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
-from . import _c
 from . import _file_operations as fops
 from . import _operations as ops
 from ._buffers import new_bytes, readable, writable
@@ -71,14 +70,14 @@ class AsyncFile:
         count = await self._perform(Operation(lib.pread, (self._pointer, address, size, offset), ops.number, data))
         return data if count == size else data[:count]
 
-    async def pwrite(self, data: Any, offset: int, *, on_disk: bool = False) -> int:
-        """Writes all of the data, which must not change until this returns. Returns its size."""
-        address, size, hold = readable(data)
-        if size == 0:
+    async def pwrite(self, data: Any, offset: int, *, on_disk: bool = False, keep: bool = False) -> int:
+        """Writes all of the data, which must not change until this returns, with `keep` until fsync or close has
+        returned, as File.pwrite. Returns its size."""
+        where = readable(data)
+        if where[1] == 0:
             return 0
-        flags = _c.ON_DISK if on_disk else 0
-        return await self._perform(Operation(lib.pwrite, (self._pointer, address, size, offset, flags), ops.number,
-                                             hold))
+        function, arguments = fops.pwrite(self._pointer, where, data, offset, on_disk, keep)
+        return await self._perform(Operation(function, arguments, ops.number, where[2]))
 
     async def readinto(self, buffer: Any) -> int:
         """Reads into a buffer, from the position."""
@@ -104,7 +103,7 @@ class AsyncFile:
 
     async def fsync(self) -> None:
         """Puts what was written onto the server's disk."""
-        await self._perform(Operation(lib.sync, (self._pointer,), ops.nothing))
+        await self._perform(fops.sync(self._pointer))
 
     # ---- position, size, attributes ----
 
@@ -164,7 +163,7 @@ class AsyncFile:
     async def unlock(self, *, offset: int = 0, length: Optional[int] = None, owner: Optional[int] = None) -> None:
         """Unlocks a range."""
         range_ = fops.lock_range(owner or self.lock_owner, True, offset, length)
-        await self._perform(Operation(lib.unlock_range, (self._pointer, ctypes.byref(range_)), ops.nothing))
+        await self._perform(fops.unlock(self._pointer, range_))
 
     async def test_lock(self, *, exclusive: bool = True, offset: int = 0, length: Optional[int] = None,
                         owner: Optional[int] = None) -> Optional[Lock]:
@@ -178,7 +177,7 @@ class AsyncFile:
         """Puts what was written onto the server's disk and closes the file."""
         if self.closed:
             return
-        operation = Operation(lib.close, (self._pointer,), ops.nothing)
+        operation = fops.close(self._pointer)
         try:
             if not self._client.client.closed:
                 await self._perform(operation)

@@ -127,6 +127,7 @@ class iovec(ctypes.Structure):
 
 
 Log = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
+Release = ctypes.CFUNCTYPE(None, c_void_p)
 ExportEntry = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_char_p)
 MountEntry = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_char_p)
 

@@ -6,7 +6,7 @@ import ctypes
 import errno
 from typing import Any, Callable, Iterable, List, Optional, Tuple
 
-from . import _c
+from . import _c, _kept
 from . import _operations as ops
 from ._buffers import bytes_address
 from ._c import lib
@@ -27,6 +27,27 @@ def vector(buffers: Iterable[Any], address_of: Callable[[Any], Tuple[Any, int, A
         part.base = bytes_address(address) if type(address) is bytes else address
         part.size = size
     return parts, len(found), [hold for _, _, hold in found]
+
+
+def pwrite(file: int, where: Tuple[Any, int, Any], data: Any, offset: int, on_disk: bool,
+           keep: bool) -> Tuple[Any, Tuple[Any, ...]]:
+    """Returns the function and its arguments that write a buffer. `where`: what readable(data) has returned."""
+    address, size, hold = where
+    arguments = (file, address, size, offset, _c.ON_DISK if on_disk else 0)
+    if not keep:
+        return lib.pwrite, arguments
+    _kept.drop_released()
+    return _kept.pwrite, (*arguments, (data, hold))
+
+
+def sync(file: int) -> "Operation[None]":
+    """COMMIT."""
+    return Operation(lib.sync, (file,), _kept.drop_released)
+
+
+def close(file: int) -> "Operation[None]":
+    """COMMIT and CLOSE."""
+    return Operation(lib.close, (file,), _kept.drop_released)
 
 
 def stat(file: int) -> "Operation[Stat]":
@@ -65,6 +86,11 @@ def lock_range(owner: int, exclusive: bool, offset: int, length: Optional[int]) 
         raise ValueError("the length of a lock is positive, or None: to the end")
     return _c.lock(owner=owner, write=int(exclusive), offset=offset,
                    length=_c.TO_THE_END if length is None else length)
+
+
+def unlock(file: int, wanted: Any) -> "Operation[None]":
+    """COMMIT and LOCKU."""
+    return Operation(lib.unlock_range, (file, _byref(wanted)), _kept.drop_released)
 
 
 def test_lock(file: int, wanted: Any) -> "Operation[Optional[Lock]]":

@@ -30,7 +30,7 @@ import weakref
 from queue import SimpleQueue
 from typing import Any, Callable, List, Optional, Tuple, TypeVar
 
-from . import _c
+from . import _c, _kept
 from ._c import lib
 from .errors import make, take
 
@@ -211,6 +211,7 @@ class Native:
         """Frees a Handle's object, or (without `free`) the client. Runs in the closer only."""
         if free is not None:
             free(pointer)
+            _kept.drop_released()
             with self._lock:
                 self._children -= 1
         else:

@@ -173,16 +173,19 @@ class File(io.RawIOBase):
 
     # ---- writing ----
 
-    def pwrite(self, data: Any, offset: int, *, on_disk: bool = False) -> int:
+    def pwrite(self, data: Any, offset: int, *, on_disk: bool = False, keep: bool = False) -> int:
         """Writes all of the data at the offset. Returns its size.
 
-        It is on the server's disk after fsync or close, or at once with `on_disk`."""
+        It is on the server's disk after fsync or close, or at once with `on_disk`. Until then the library has a copy,
+        from which it writes again what a restarted server lost. With `keep` it makes no copy: the data must not change
+        until fsync or close has returned. A reference keeps it alive until then, and resizing it (a bytearray) or
+        closing it (an mmap) raises BufferError."""
         self._check_writes()
-        address, size, _hold = readable(data)
-        if size == 0:
+        where = readable(data)
+        if where[1] == 0:
             return 0
-        flags = _c.ON_DISK if on_disk else 0
-        return self._native.run(lib.pwrite, self._pointer, address, size, _offset(offset), flags)
+        function, arguments = fops.pwrite(self._pointer, where, data, _offset(offset), on_disk, keep)
+        return self._native.run(function, *arguments)
 
     def pwritev(self, buffers: Iterable[Any], offset: int, *, on_disk: bool = False) -> int:
         """Writes several buffers, one after the other. Returns the number of bytes."""
@@ -208,7 +211,7 @@ class File(io.RawIOBase):
     def fsync(self) -> None:
         """Puts what was written onto the server's disk."""
         self._check_open()
-        self._native.run(lib.sync, self._pointer)
+        ops.perform(self._native, fops.sync(self._pointer))
 
     # ---- position and size ----
 
@@ -266,7 +269,7 @@ class File(io.RawIOBase):
         """Puts onto the server's disk what was written, and unlocks."""
         self._check_open()
         range_ = fops.lock_range(owner or self.lock_owner, True, offset, length)
-        self._native.run(lib.unlock_range, self._pointer, ctypes.byref(range_))
+        ops.perform(self._native, fops.unlock(self._pointer, range_))
 
     def test_lock(self, *, exclusive: bool = True, offset: int = 0, length: Optional[int] = None,
                   owner: Optional[int] = None) -> Optional[Lock]:
@@ -318,7 +321,7 @@ class File(io.RawIOBase):
             return
         super().close()
         if not self._native.closed and self._native.generation == process.generation:
-            self._native.run(lib.close, self._pointer)
+            ops.perform(self._native, fops.close(self._pointer))
 
     def __del__(self, _warn: Any = warnings.warn, _process: Any = process) -> None:
         # io.IOBase would call close(), which may block. The Handle has the file closed in the background.

@@ -20,6 +20,7 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple, Union
 
 from . import _c
+from . import _file_operations as fops
 from ._buffers import readable, writable
 from ._c import lib
 from ._native import SLICE, Handle, process
@@ -35,7 +36,7 @@ _COMPLETION = struct.Struct("=QqQ")
 #: The library's tags of queues have this bit, so that they differ from those of call_options.
 QUEUE_TAG = 1 << 63
 next_tag = itertools.count(QUEUE_TAG + 1).__next__
-_pread, _pwrite, _reap = lib.pread, lib.pwrite, lib.reap
+_pread, _reap = lib.pread, lib.reap
 
 
 def unpack_completions(completions: Any, count: int) -> Iterator[Tuple[int, int, int]]:
@@ -77,11 +78,12 @@ class Queue:
         self._start(_pread, (file._pointer, address, size, offset), tag, (file, hold), more)
 
     def submit_write(self, file: "File", data: Any, offset: int, tag: Any = None, *, on_disk: bool = False,
-                     more: bool = False) -> None:
-        """Starts a write of all of the data, which must not change until its result is here."""
-        address, size, hold = readable(data)
-        self._start(_pwrite, (file._pointer, address, size, offset, _c.ON_DISK if on_disk else 0), tag,
-                    (file, hold), more)
+                     more: bool = False, keep: bool = False) -> None:
+        """Starts a write of all of the data, which must not change until its result is here, with `keep` until
+        File.fsync or close has returned, as File.pwrite."""
+        where = readable(data)
+        function, arguments = fops.pwrite(file._pointer, where, data, offset, on_disk, keep)
+        self._start(function, arguments, tag, (file, where[2]), more)
 
     def _start(self, function: Any, arguments: Tuple[Any, ...], tag: Any, keep: Any, more: bool) -> None:
         if keep[0].closed:
