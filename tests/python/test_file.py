@@ -14,7 +14,7 @@ from unittest import mock
 import nfsrdma
 import nfsrdma.file
 import support
-from nfsrdma import _buffers, _kept
+from nfsrdma import _buffers, _file_operations, _kept
 from support import tolerant
 from test_queue import Array
 
@@ -223,6 +223,24 @@ class FileTest(support.ServerTest):
                              [(0, True), (1 << 20, False)])
             with self.assertRaises(OSError):
                 file.seek(1 << 30, os.SEEK_DATA)
+
+    def test_preadinto_holes(self) -> None:
+        data = b"x" * 65536
+        with self.client.open("sparse", "w+b") as file:
+            file.pwrite(data, 1 << 20)
+            file.truncate(2 << 20)
+            buffer = bytearray(b"?" * ((1 << 20) + 65536))
+            count, holes = file.preadinto_holes(buffer, 0)
+            self.assertEqual(count, len(buffer))
+            self.assertEqual(buffer, bytes(1 << 20) + data)
+            self.assertIsNone(holes.hole_ends)
+            self.assertEqual(file.preadinto_holes(bytearray(5), 4 << 20), (0, nfsrdma.Holes(False, None)))
+            self.assertEqual(file.preadinto_holes(bytearray(), 0), (0, nfsrdma.Holes(False, None)))
+        # Few servers report holes.
+        operation = _file_operations.pread_holes(0, buffer, 0)
+        found = operation.arguments[4]._obj
+        found.has_holes, found.hole_ends = 1, 7
+        self.assertEqual(operation.finish(5), (5, nfsrdma.Holes(True, 7)))
 
     @tolerant
     def test_space(self) -> None:

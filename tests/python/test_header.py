@@ -76,7 +76,6 @@ def structs() -> Dict[str, List[Tuple[str, str]]]:
 
 #: Functions that the package does not call, and why.
 UNUSED = {
-    "pread_holes": "no method for it yet",
     "error_copy": "an Error is a copy",
     "options_copy": "options are keywords; a program keeps them in a dict of its own",
     "options_set_all": "options are keywords",

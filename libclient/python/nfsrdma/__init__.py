@@ -31,12 +31,12 @@ from .errors import (Aborted, Broken, Cancelled, Error, Exists, IsDirectory, Kin
 from .file import File
 from .queue import Queue
 from ._version import version as __version__
-from .types import Entry, Export, Extent, Lock, Mount, ReadResult, Space, Stat
+from .types import Entry, Export, Extent, Holes, Lock, Mount, ReadResult, Space, Stat
 
 __all__ = [
     "Aborted", "Broken", "Cancelled", "Client", "Directory", "Entry", "Error", "Exists", "Export", "Extent", "File",
-    "IsDirectory", "Kind", "Lock", "Memory", "Mount", "NotDirectory", "NotFound", "NotPermitted", "Queue", "ReadResult",
-    "Refused", "Reset", "Space", "Stat", "TimedOut", "WouldBlock", "call_options", "exports", "mounts", "option_help",
-    "version",
+    "Holes", "IsDirectory", "Kind", "Lock", "Memory", "Mount", "NotDirectory", "NotFound", "NotPermitted", "Queue",
+    "ReadResult", "Refused", "Reset", "Space", "Stat", "TimedOut", "WouldBlock", "call_options", "exports", "mounts",
+    "option_help", "version",
 ]
 

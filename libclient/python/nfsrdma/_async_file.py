@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
-from typing import TYPE_CHECKING, Any, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Optional, Tuple, TypeVar
 
 from . import _file_operations as fops
 from . import _operations as ops
@@ -13,7 +13,7 @@ from ._buffers import new_bytes, readable, writable
 from ._c import lib
 from ._native import Handle
 from ._operations import Operation, Steps
-from .types import Extent, Lock, Stat
+from .types import Extent, Holes, Lock, Stat
 
 if TYPE_CHECKING:
     from .aio import AsyncClient
@@ -61,6 +61,10 @@ class AsyncFile:
         if size == 0:
             return 0
         return await self._perform(Operation(lib.pread, (self._pointer, address, size, offset), ops.number, hold))
+
+    async def preadinto_holes(self, buffer: Any, offset: int) -> Tuple[int, Holes]:
+        """Like preadinto, and returns also which holes the server reported, as File.preadinto_holes."""
+        return await self._perform(fops.pread_holes(self._pointer, buffer, offset))
 
     async def pread(self, size: int, offset: int) -> bytes:
         """Returns up to `size` bytes from the offset; fewer only at the end of the file."""

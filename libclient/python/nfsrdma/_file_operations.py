@@ -8,11 +8,11 @@ from typing import Any, Callable, Iterable, List, Optional, Tuple
 
 from . import _c, _kept
 from . import _operations as ops
-from ._buffers import bytes_address
+from ._buffers import bytes_address, writable
 from ._c import lib
 from ._operations import Operation, Steps
 from .errors import make
-from .types import Extent, Lock, Stat
+from .types import Extent, Holes, Lock, Stat
 
 _byref = ctypes.byref
 #: Most bytes that one COPY asks for. Servers copy fewer if they want.
@@ -48,6 +48,14 @@ def sync(file: int) -> "Operation[None]":
 def close(file: int) -> "Operation[None]":
     """COMMIT and CLOSE."""
     return Operation(lib.close, (file,), _kept.drop_released)
+
+
+def pread_holes(file: int, buffer: Any, offset: int) -> "Operation[Tuple[int, Holes]]":
+    """READ_PLUS. The value is the number of bytes, and the holes."""
+    address, size, hold = writable(buffer)
+    found = _c.holes()
+    return Operation(lib.pread_holes, (file, address, size, offset, _byref(found)),
+                     lambda count: (count, Holes(bool(found.has_holes), found.hole_ends or None)), hold)
 
 
 def stat(file: int) -> "Operation[Stat]":

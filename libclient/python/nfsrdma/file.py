@@ -21,7 +21,7 @@ from . import _operations as ops
 from ._buffers import new_bytes, readable, writable
 from ._c import lib
 from ._native import Handle, process
-from .types import Extent, Lock, Stat
+from .types import Extent, Holes, Lock, Stat
 
 #: Size of the buffer of open(..., buffering=-1).
 DEFAULT_BUFFER = 1 << 20
@@ -132,6 +132,11 @@ class File(io.RawIOBase):
         if size == 0:
             return 0
         return self._native.run(lib.pread, self._pointer, address, size, _offset(offset))
+
+    def preadinto_holes(self, buffer: Any, offset: int) -> Tuple[int, Holes]:
+        """Like preadinto, and returns also which holes the server reported, if it reports holes (option read_plus)."""
+        self._check_reads()
+        return ops.perform(self._native, fops.pread_holes(self._pointer, buffer, _offset(offset)))
 
     def pread(self, size: int, offset: int) -> bytes:
         """Returns up to `size` bytes from the offset; fewer only at the end of the file."""

@@ -149,6 +149,13 @@ class Extent(NamedTuple):
     is_hole: bool
 
 
+class Holes(NamedTuple):
+    """Which holes a read met."""
+
+    has_holes: bool  #: some of the bytes that were read are in holes
+    hole_ends: Optional[int]  #: end of the hole that contains the last byte; None if the last byte is data
+
+
 class Lock(NamedTuple):
     """A byte-range lock, as test_lock reports it. `length` None: to the end, however far the file grows."""
 
