@@ -12,7 +12,7 @@ import unittest
 from typing import Any, Dict, List, Tuple
 
 import support
-from nfsrdma import _c, _many
+from nfsrdma import _c, _many, types
 
 NUMBERS = {"int": ctypes.c_int, "int64_t": ctypes.c_int64, "uint32_t": ctypes.c_uint32, "uint64_t": ctypes.c_uint64,
            "size_t": ctypes.c_size_t}
@@ -152,10 +152,31 @@ class HeaderTest(unittest.TestCase):
             found = getattr(declared, member).offset if member else ctypes.sizeof(declared)
             self.assertEqual(found, int(size), name)
 
-    def test_packed_items(self) -> None:
-        self.assertEqual(8 * _many.READ_WORDS, ctypes.sizeof(_c.read_item))
-        self.assertEqual(_many.WRITE_ITEM.size, ctypes.sizeof(_c.write_item))
-        self.assertEqual(_many.STAT_ITEM.size, ctypes.sizeof(_c.stat_item))
+    def test_columns(self) -> None:
+        """The columns of _many are the members of the structs."""
+        def struct_of(kind: Any, items: _many.Items) -> Any:
+            self.assertEqual(8 * items.width, ctypes.sizeof(kind))
+            return kind.from_buffer(items.words, 8 * items.width)
+
+        read = struct_of(_c.read_item, _many.read_items(2, [1, 2], [3, 4], [5, 6], [7, 8]))
+        self.assertEqual((read.path, read.data, read.room, read.attributes), (2, 4, 6, 8))
+        write = struct_of(_c.write_item, _many.write_items(2, [1, 2], [3, 4], [5, 6], 0o644))
+        self.assertEqual((write.path, write.data, write.size, write.mode, write.has_attributes), (2, 4, 6, 0o644, 0))
+        stat = struct_of(_c.stat_item, _many.stat_items(2, [1, 2], [3, 4]))
+        self.assertEqual((stat.path, stat.attributes), (2, 4))
+        items = _many.Items(3, [1, 2, 3], None)
+        self.assertEqual((list(items.column(0)), list(items.column(1)), items.arguments[1:]), ([1, 2, 3], [0] * 3, (3, 16)))
+        self.assertEqual(list(_many.Items(0, [], None).column(0)), [])
+
+    def test_members_of_attributes(self) -> None:
+        """A Stat has the right members of the struct."""
+        found = _c.attributes(type=1, mode=0o640, links=2, has=3, uid=4, gid=5, size=6, space_used=7, file_id=8, change=9,
+                              filesystem_major=10, filesystem_minor=11, device_major=12, device_minor=13,
+                              accessed=_c.time(14, 15), modified=_c.time(16, 17), changed=_c.time(18, 19))
+        self.assertEqual(types.stat_of(found, "a", "b"), types.Stat(
+            0o100640, 2, 4, 5, 6, 8, 10 << 32 ^ 11, os.makedev(12, 13), 14 * 10**9 + 15, 16 * 10**9 + 17,
+            18 * 10**9 + 19, 7, 9, (10, 11), "a", "b"))
+        self.assertEqual(len(list(types.unpack_attributes(bytes(3 * ctypes.sizeof(found))))), 3)
 
     def test_constants(self) -> None:
         pairs = re.findall(r"NFSRDMA_([A-Z0-9_]+) = (\d+)", source())

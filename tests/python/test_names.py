@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import pickle
 import stat
 import unittest
@@ -131,8 +132,6 @@ class NamesTest(support.ServerTest):
         self.assertEqual(self.client.read_bytes("moved"), b"hello")
 
     def test_bytes_and_paths(self) -> None:
-        import pathlib
-
         self.file("file", b"1")
         self.assertEqual(self.client.stat(b"file").st_size, 1)
         self.assertEqual(self.client.stat(pathlib.PurePosixPath("file")).st_size, 1)
@@ -188,6 +187,21 @@ class NamesTest(support.ServerTest):
         stats = self.client.stat_many(paths)
         self.assertEqual([found.st_size for found in stats[:-1]], [len(data) for data in files.values()])
         self.assertIsInstance(stats[-1], FileNotFoundError)
+        names = [f"many{number}" for number in range(3)]
+        mixed = [names[0], names[1].encode(), pathlib.PurePosixPath(self.top, names[2])]
+        for place in (self.client, self.client.open_directory()):
+            for some in (names, mixed, [f"{self.top}/{name}" for name in names], [names[0], f"{self.top}/{names[1]}",
+                                                                                 f"../{os.path.basename(self.top)}/{names[2]}"]):
+                self.assertEqual([found.st_size for found in place.stat_many(path for path in some)], [0, 100, 200])
+                results = place.read_many(some, room=200)
+                self.assertEqual([bytes(result.value()) for result in results], [files[name] for name in names])
+                self.assertEqual([result.path for result in results], [os.fsdecode(path) for path in some])
+            self.assertEqual([found.is_dir() for found in place.stat_many(["", names[0]])], [True, False])
+            for empty in ([""], [b""]):
+                self.assertTrue(place.stat_many(empty)[0].is_dir())
+            for wrong in ([names[0], "many1\0"], ["\0many1"], [b"a\0b"]):
+                with self.assertRaises(ValueError):
+                    place.stat_many(wrong)
         self.assertEqual(self.client.read_many([]), [])
         self.assertEqual(self.client.stat_many([]), [])
         self.assertEqual(self.client.write_many([]), [])

@@ -11,7 +11,7 @@ from . import _acl, _c, _many
 from . import _operations as ops
 from ._c import lib
 from ._operations import Operation, Path, Steps, encode
-from .names import Place, encoded_pairs, xattr_name, xattr_names
+from .names import Place, pairs_of, xattr_name, xattr_names
 from .types import CountOrError, Entry, ReadResult, Space, Stat, StatOrError
 
 if TYPE_CHECKING:
@@ -209,14 +209,13 @@ class AsyncNames(Place):
     async def read_many(self, paths: Sequence[Path], buffer: Any = None, *, room: Optional[int] = None,
                         attributes: bool = False) -> List[ReadResult]:
         """Reads many small files into one buffer."""
-        return await self._perform(_many.read_many(self._directory, [self._path(p) for p in paths],
-                                                   _many.shown_paths(paths), buffer, room, attributes))
+        return await self._perform(_many.read_many(self, paths, buffer, room, attributes))
 
     async def write_many(self, files: Union[Mapping[Any, Any], Iterable[Tuple[Path, Any]]],
                          mode: int = 0o644) -> List[CountOrError]:
         """Writes many small files."""
-        return await self._perform(_many.write_many(self._directory, encoded_pairs(self, files), mode))
+        return await self._perform(_many.write_many(self, pairs_of(files), mode))
 
     async def stat_many(self, paths: Sequence[Path], *, follow_symlinks: bool = True) -> List[StatOrError]:
         """Returns for each path its attributes or an Error."""
-        return await self._perform(_many.stat_many(self._directory, [self._path(p) for p in paths], follow_symlinks))
+        return await self._perform(_many.stat_many(self, paths, follow_symlinks))

@@ -6,7 +6,7 @@ The library gets the address of the caller's own memory: nothing is copied on th
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Tuple
+from typing import Any, Iterable, List, Tuple
 
 _char_from = ctypes.c_char.from_buffer
 _address = ctypes.addressof
@@ -101,6 +101,16 @@ def readable(buffer: Any) -> Tuple[Any, int, Any]:
         return buffer.address, buffer.size, buffer.hold
     export = _Export(buffer)
     return export.view.buf, export.view.len, export
+
+
+def addresses_of(buffers: List[Any]) -> Tuple[Iterable[int], Iterable[int], Any]:
+    """Returns addresses and sizes of contiguous buffers, and an object that holds them at their places."""
+    if set(map(type, buffers)) == {bytes}:
+        pointers = (ctypes.c_char_p * len(buffers))(*buffers)
+        return memoryview(pointers).cast("B").cast("P"), map(len, buffers), pointers
+    found = [readable(buffer) for buffer in buffers]
+    addresses = [bytes_address(address) if type(address) is bytes else address or 0 for address, _, _ in found]
+    return addresses, [size for _, size, _ in found], found
 
 
 def bytes_address(data: bytes) -> int:

@@ -112,6 +112,12 @@ class ace(Sized):
                 ("id", c_uint32), ("inherited", c_uint32), ("who", c_char_p)]
 
 
+def format_of(kind: Any) -> str:
+    """Returns the format of a struct for the module struct. Structs in it are taken apart."""
+    return "".join(format_of(member) if issubclass(member, ctypes.Structure) else member._type_
+                   for _, member in kind._fields_)
+
+
 NameOf = ctypes.CFUNCTYPE(c_int, c_void_p, c_int, c_uint32, c_void_p, c_size_t)
 IdOf = ctypes.CFUNCTYPE(c_int, c_void_p, c_int, c_char_p, ctypes.POINTER(c_uint32))
 

@@ -161,7 +161,7 @@ class AsyncClient(AsyncNames):
             pending.add_done_callback(_close_unwanted)
             raise
         self._native = self._client._native
-        self._directory = self._client._directory
+        self._directory, self._start = self._client._directory, self._client._start
         return self
 
     def __getattr__(self, name: str) -> Any:

@@ -220,6 +220,7 @@ class Client(_Opener):
     def __init__(self, target: str, *, log: Optional[LogFunction] = None, **options: Any) -> None:
         self._native = _connect(target, log, options)
         self._directory = self._native.root
+        self._start = posixpath.join(self._native.path, "")
         self._queues: "weakref.WeakSet[Queue]" = weakref.WeakSet()
         self.target = target
 
@@ -239,8 +240,8 @@ class Client(_Opener):
         return self._native.closed
 
     def _path(self, path: Path) -> bytes:
-        data, start = encode(path), os.fsencode(self._native.path)
-        return posixpath.join(start, data) if data else start
+        data = encode(path)
+        return posixpath.join(os.fsencode(self._start), data) if data else os.fsencode(self._native.path)
 
     def _shown(self, path: Path) -> str:
         return os.fsdecode(self._path(path))

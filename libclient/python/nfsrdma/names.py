@@ -27,6 +27,8 @@ class Place:
 
     _native: Native
     _directory: int
+    #: What relative paths begin with, for the library, which lets them begin at `_directory`.
+    _start: str = ""
 
     def _path(self, path: Path) -> bytes:
         return encode(path)
@@ -237,26 +239,23 @@ class Names(Place):
 
         File number i is read to buffer[i * room:]. `room` is by default an equal share of the buffer, or 64 KiB
         without a buffer. Each result has its data as a memoryview of the buffer, and its own error."""
-        return self._perform(_many.read_many(self._directory, [self._path(p) for p in paths],
-                                             _many.shown_paths(paths), buffer, room, attributes))
+        return self._perform(_many.read_many(self, paths, buffer, room, attributes))
 
     def write_many(self, files: Union[Mapping[Any, Any], Iterable[Tuple[Path, Any]]],
                    mode: int = 0o644) -> List[CountOrError]:
         """Writes many small files: pairs of path and data, or a dict. Returns for each the size or an Error.
 
         The data becomes the file's whole content, and is on the server's disk."""
-        return self._perform(_many.write_many(self._directory, encoded_pairs(self, files), mode))
+        return self._perform(_many.write_many(self, pairs_of(files), mode))
 
     def stat_many(self, paths: Sequence[Path], *, follow_symlinks: bool = True) -> List[StatOrError]:
         """Returns for each path its attributes or an Error."""
-        return self._perform(_many.stat_many(self._directory, [self._path(p) for p in paths], follow_symlinks))
+        return self._perform(_many.stat_many(self, paths, follow_symlinks))
 
 
-def encoded_pairs(place: Place, files: Union[Mapping[Any, Any], Iterable[Tuple[Path, Any]]]
-                  ) -> List[Tuple[bytes, Any]]:
+def pairs_of(files: Union[Mapping[Any, Any], Iterable[Tuple[Path, Any]]]) -> Iterable[Tuple[Path, Any]]:
     """Returns what write_many was given as pairs."""
-    pairs = files.items() if isinstance(files, Mapping) else files
-    return [(place._path(path), data) for path, data in pairs]
+    return files.items() if isinstance(files, Mapping) else files
 
 
 def xattr_name(name: str) -> bytes:

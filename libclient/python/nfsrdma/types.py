@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat as _stat
+import struct
 from typing import Any, NamedTuple, Optional, Tuple, Union
 
 from . import _c
@@ -13,6 +14,8 @@ from .errors import Error
 _FORMATS = (0, _stat.S_IFREG, _stat.S_IFDIR, _stat.S_IFLNK, _stat.S_IFBLK, _stat.S_IFCHR, _stat.S_IFIFO,
             _stat.S_IFSOCK)
 _NANO = 10**9
+#: Makes a NamedTuple of all its members, in half the time of its class.
+new_tuple = tuple.__new__
 _NOBODY = 65534
 
 
@@ -80,21 +83,26 @@ class Stat(NamedTuple):
         return _stat.S_ISLNK(self.st_mode)
 
 
-def _nanoseconds(time: Any) -> int:
-    return int(time.seconds) * _NANO + int(time.nanoseconds)
+#: Reads all members at once, because reading members of ctypes structs one by one takes several times as long.
+_members = struct.Struct(_c.format_of(_c.attributes))
+unpack_attributes = _members.iter_unpack
 
 
 def stat_of(found: Any, owner: Optional[str] = None, group: Optional[str] = None) -> Stat:
     """Turns a struct nfsrdma_attributes into a Stat."""
-    kind = found.type
-    major, minor = found.filesystem_major, found.filesystem_minor
-    return Stat(
-        (_FORMATS[kind] if kind < len(_FORMATS) else 0) | found.mode, found.links,
-        found.uid if found.has & _c.HAS_UID else _NOBODY, found.gid if found.has & _c.HAS_GID else _NOBODY,
-        found.size, found.file_id, (major << 32 ^ minor) & (2**64 - 1),
-        os.makedev(found.device_major, found.device_minor),
-        _nanoseconds(found.accessed), _nanoseconds(found.modified), _nanoseconds(found.changed),
-        found.space_used, found.change, (major, minor), owner, group)
+    return stat_of_members(_members.unpack_from(found), owner, group)
+
+
+def stat_of_members(members: Tuple[int, ...], owner: Optional[str] = None, group: Optional[str] = None) -> Stat:
+    """Turns the members of a struct nfsrdma_attributes into a Stat."""
+    (_, kind, mode, links, has, uid, gid, size, space_used, file_id, change, major, minor, device_major, device_minor,
+     accessed, accessed_ns, _, modified, modified_ns, _, changed, changed_ns, _, *_) = members
+    return new_tuple(Stat, (
+        (_FORMATS[kind] if kind < len(_FORMATS) else 0) | mode, links,
+        uid if has & _c.HAS_UID else _NOBODY, gid if has & _c.HAS_GID else _NOBODY,
+        size, file_id, (major << 32 ^ minor) & (2**64 - 1), os.makedev(device_major, device_minor),
+        accessed * _NANO + accessed_ns, modified * _NANO + modified_ns, changed * _NANO + changed_ns,
+        space_used, change, (major, minor), owner, group))
 
 
 class Entry(NamedTuple):
