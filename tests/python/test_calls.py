@@ -366,6 +366,21 @@ assert client.stat("file7").st_size == 7
         self.assertEqual(output.split(), ["190"])
         self.assertIn("fork", multiprocessing.get_all_start_methods())
 
+    def test_worker_exits(self) -> None:
+        """A child of multiprocessing flushes buffers and ends its sessions, as a program does at its exit."""
+        child(f"""
+import multiprocessing
+def work(name):
+    client = nfsrdma.Client({self.url!r})
+    process.client, process.file = client, client.open(name, "wb", -1)
+    process.file.write(b"buffered")
+process = multiprocessing.get_context("fork").Process(target=work, args=("written",))
+process.start()
+process.join()
+assert process.exitcode == 0
+""")
+        self.assertEqual(self.client.read_bytes("written"), b"buffered")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -71,6 +71,7 @@ class _Process:
             if self.closer is None:
                 self.closer = threading.Thread(target=_free_dead, args=(self.dead,), name="nfsrdma-closer", daemon=True)
                 self.closer.start()
+                _disconnect_with_worker()
 
 
 def _free_dead(dead: "SimpleQueue[Any]") -> None:
@@ -86,6 +87,15 @@ def _free_dead(dead: "SimpleQueue[Any]") -> None:
 
 process = _Process()
 os.register_at_fork(after_in_child=process.after_fork)
+
+
+def _disconnect_with_worker() -> None:
+    """Ends the sessions of a child of multiprocessing at its end, where Python calls atexit only since version 3.13."""
+    children = sys.modules.get("multiprocessing.process")
+    if children is not None and children.parent_process() is not None:
+        from multiprocessing import util
+
+        util.Finalize(None, _disconnect_all, exitpriority=0)
 
 
 @atexit.register
