@@ -11,11 +11,13 @@ import unittest
 
 import support
 
+PACKAGE = os.path.join(support.ROOT, "libclient/python")
 EXAMPLES = os.path.join(support.ROOT, "libclient/examples/python")
 
 
-def run(name: str, *arguments: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": os.path.join(support.ROOT, "libclient/python")}
+def run(name: str, *arguments: str, path: str = "") -> str:
+    """Runs an example. `path`: where it finds modules first."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (path, PACKAGE)))}
     done = subprocess.run([sys.executable, os.path.join(EXAMPLES, name), *arguments], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, timeout=120, check=False, env=environment)
     if done.returncode != 0:
@@ -45,18 +47,34 @@ class ExamplesTest(support.ServerTest):
                 self.assertTrue(filecmp.cmp(folder + "/source", folder + "/back", shallow=False))
 
     def test_load_safetensors(self) -> None:
-        try:
-            import numpy  # noqa: F401
-        except ImportError:
-            self.skipTest("SKIPPED: no numpy")
-        self.assertIn("8 tensors, 8388608 bytes", run("load_safetensors.py", self.below("model"), "--make", "8"))
-        with tempfile.NamedTemporaryFile() as copy:
-            copy.write(self.client.read_bytes("model"))
+        """With and without numpy. A copy of the file stands for the one on a mount."""
+        run("load_safetensors.py", self.below("model"), "--make", "8", "--tensors", "16")
+        data = bytearray(self.client.read_bytes("model"))
+        with tempfile.NamedTemporaryFile() as copy, tempfile.TemporaryDirectory() as without:
+            copy.write(data)
             copy.flush()
-            self.assertIn("mount, mmap: 8 tensors", run("load_safetensors.py", self.below("model"), "--mount", copy.name))
+            with open(without + "/numpy.py", "w", encoding="utf-8") as module:
+                module.write("raise ImportError\n")
+            for path in ("", without):
+                output = run("load_safetensors.py", self.below("model"), "--mount", copy.name, path=path)
+                self.assertRegex(output, "^nfsrdma: 16 tensors, 8388608 bytes in .*\n"
+                                         "mount, mmap: 16 tensors, 8388608 bytes in .*\n$")
+            data[-1] ^= 1
+            self.client.write_bytes("model", data)
+            with self.assertRaisesRegex(AssertionError, "the two differ"):
+                run("load_safetensors.py", self.below("model"), "--mount", copy.name)
+        self.client.truncate("model", len(data) - 1)
+        with self.assertRaisesRegex(AssertionError, "the file ends before its last tensor"):
+            run("load_safetensors.py", self.below("model"))
 
     def test_dataset(self) -> None:
-        self.assertIn("700 files", run("dataset.py", self.below("set"), "--make", "700", "--batch", "100"))
+        self.client.mkdir("set")
+        large = os.urandom(50000)  # is read again, alone
+        self.file("set/large", large)
+        output = run("dataset.py", self.below("set"), "--make", "700", "--batch", "100")
+        self.assertRegex(output, "^one by one: 701 files, ([0-9]+) bytes in .*\n"
+                                 "batches: 701 files, \\1 bytes in .*\n"
+                                 "batches, 2 workers: 701 files, \\1 bytes in .*\n$")
 
 
 class InstallTest(unittest.TestCase):

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Loads a .safetensors file into memory: the header, then all tensors by many reads in flight.
+"""Loads a .safetensors file into memory, by many reads in flight; and beside it through a mount by mmap, for comparison.
 
-    load_safetensors.py nfs://server/export/model.safetensors [--mount PATH] [--make MEGABYTES]
+    load_safetensors.py nfs://server/export/model.safetensors [--mount PATH] [--make MEGABYTES [--tensors NUMBER]]
 
-The server writes each tensor by RDMA into the memory that numpy then shows as an array: nothing is copied. --mount
-names the same file on a mount; it is then also loaded through mmap, and both times are printed. --make writes a file
-of that size first, for a try.
+The memory for all tensors is made first. The server then writes into it by RDMA: nothing is copied. With numpy the
+tensors are its arrays; without, they are flat memoryviews. --mount names the same file on a mount, which is loaded
+through mmap, as the library safetensors does: the kernel reads a page when it is touched, and the tensors are copied.
+What the kernel has cached of the file is dropped before. --make writes such a file first, for a try.
 
 A file is 8 bytes with the size of the header, the header in JSON, and the tensors' bytes.
 """
@@ -16,82 +17,115 @@ import mmap
 import os
 import struct
 import time
-from typing import Any, Dict
+from typing import Any, Callable, Dict, Tuple
 
 import nfsrdma
-import numpy
 
-PIECE = 4 << 20
-DEPTH = 32
-TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
-         "U8": "u1", "BOOL": "?"}
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+PIECE = 4 << 20  # bytes of one read; the library splits it if the server takes less
+DEPTH = 32  # reads in flight
+LARGEST_HEADER = 100 << 20
+#: Types of numpy, and of memoryview, for those of the header. Neither knows BF16.
+TYPES = {"F64": ("<f8", "d"), "F32": ("<f4", "f"), "F16": ("<f2", "H"), "BF16": ("<u2", "H"), "I64": ("<i8", "q"),
+         "U64": ("<u8", "Q"), "I32": ("<i4", "i"), "U32": ("<u4", "I"), "I16": ("<i2", "h"), "U16": ("<u2", "H"),
+         "I8": ("i1", "b"), "U8": ("u1", "B"), "BOOL": ("?", "?")}
 Tensors = Dict[str, Any]
 
 
-def tensors_of(header: Dict[str, Any], data: Any) -> Tensors:
-    """Returns the arrays that the header describes; `data` are the bytes behind it."""
-    found = {}
-    for name, what in header.items():
-        if name != "__metadata__":
-            first, end = what["data_offsets"]
-            array = numpy.frombuffer(data, dtype=numpy.uint8, count=end - first, offset=first)
-            found[name] = array.view(TYPES[what["dtype"]]).reshape(what["shape"])
-    return found
+def tensor_of(data: memoryview, what: Dict[str, Any]) -> Any:
+    """Returns the tensor that these bytes are."""
+    array_type, view_type = TYPES[what["dtype"]]
+    if numpy is None:
+        return data.cast(view_type)
+    return numpy.frombuffer(data, dtype=array_type).reshape(what["shape"])
 
 
-def read_header(file: nfsrdma.File) -> Any:
+def tensors_of(header: Dict[str, Any], data: memoryview) -> Tensors:
+    """Returns the tensors that the header describes; `data` are the bytes behind it."""
+    return {name: tensor_of(data[slice(*what["data_offsets"])], what)
+            for name, what in header.items() if name != "__metadata__"}
+
+
+# ---- by nfsrdma ----
+
+def read_header(file: nfsrdma.File) -> Tuple[Dict[str, Any], int]:
     """Returns the header, and where the bytes of the tensors begin."""
     (size,) = struct.unpack("<Q", file.pread(8, 0))
-    if size > 100 << 20:
+    if size > LARGEST_HEADER:
         raise SystemExit("this is no safetensors file")
     return json.loads(file.pread(size, 8)), 8 + size
+
+
+def read_all(client: nfsrdma.Client, file: nfsrdma.File, buffer: Any, start: int) -> None:
+    """Fills the buffer from the file, beginning at `start`, with DEPTH reads in flight."""
+    memory, queue, offset = nfsrdma.Memory(buffer), nfsrdma.Queue(client), 0
+    while offset < len(memory) or queue.pending:
+        while offset < len(memory) and queue.pending < DEPTH:
+            piece = memory[offset:offset + PIECE]
+            queue.submit_read(file, piece, start + offset, len(piece), more=True)
+            offset += PIECE
+        for wanted, count in queue.reap(least=1):
+            if isinstance(count, nfsrdma.Error):
+                raise count
+            if count < wanted:
+                raise SystemExit("the file ends before its last tensor")
 
 
 def load(client: nfsrdma.Client) -> Tensors:
     with client.open("") as file:
         header, start = read_header(file)
-        size = file.stat().st_size - start
-        data = mmap.mmap(-1, max(size, 1))  # pages come as the server's data arrives
-        memory, queue = nfsrdma.Memory(data), nfsrdma.Queue(client)
-        offset = 0
-        while offset < size or queue.pending:
-            while offset < size and queue.pending < DEPTH:
-                queue.submit_read(file, memory[offset:offset + PIECE], start + offset, more=True)
-                offset += PIECE
-            for _, count in queue.reap(least=1):
-                if isinstance(count, nfsrdma.Error):
-                    raise count
-    return tensors_of(header, data)
+        size = max((what["data_offsets"][1] for name, what in header.items() if name != "__metadata__"), default=0)
+        memory = mmap.mmap(-1, max(size, 1))  # unlike a bytearray it is not filled with zeros first
+        read_all(client, file, memoryview(memory)[:size], start)
+        return tensors_of(header, memoryview(memory)[:size])
+
+
+# ---- by a mount ----
+
+def forget(path: str) -> None:
+    """Drops what the kernel has cached of a file."""
+    with open(path, "rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def load_by_mmap(path: str) -> Tensors:
     with open(path, "rb") as file:
-        data = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
-        (size,) = struct.unpack("<Q", data[:8])
-        found = tensors_of(json.loads(data[8:8 + size]), memoryview(data)[8 + size:])
-        return {name: numpy.array(tensor) for name, tensor in found.items()}  # touches all pages
+        mapped = memoryview(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
+    (size,) = struct.unpack("<Q", mapped[:8])
+    header = json.loads(bytes(mapped[8:8 + size]))
+    tensors = tensors_of(header, mapped[8 + size:])
+    copy: Callable[[Any], Any] = numpy.array if numpy is not None else lambda view: memoryview(bytearray(view))
+    return {name: copy(tensor) for name, tensor in tensors.items()}
 
 
-def make(client: nfsrdma.Client, megabytes: int) -> None:
-    header, data = {}, []
-    for number in range(megabytes):
-        header[f"layer.{number}"] = {"dtype": "F32", "shape": [512, 512],
-                                     "data_offsets": [number << 20, (number + 1) << 20]}
-        data.append(os.urandom(1 << 20))
+# ---- a file for a try ----
+
+def make(client: nfsrdma.Client, megabytes: int, tensors: int) -> None:
+    """Writes `tensors` tensors of random bytes, which are `megabytes` MiB together."""
+    rows = (megabytes << 20) // (4 * 256 * tensors)
+    size = 4 * 256 * rows
+    header = {f"layer.{number}": {"dtype": "F32", "shape": [rows, 256],
+                                  "data_offsets": [number * size, (number + 1) * size]} for number in range(tensors)}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with client.open("", "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
-        for part in data:
-            file.write(part)
+        for _ in range(tensors):
+            file.write(os.urandom(size))
 
 
-def timed(what: str, work: Any) -> Tensors:
+# ---- the comparison ----
+
+def timed(what: str, work: Callable[[], Tensors]) -> Tensors:
     start = time.monotonic()
-    tensors: Tensors = work()
+    tensors = work()
     seconds = time.monotonic() - start
     size = sum(tensor.nbytes for tensor in tensors.values())
-    print(f"{what}: {len(tensors)} tensors, {size} bytes in {seconds:.3f} s: {size / seconds / 1e6:.0f} MB/s")
+    print(f"{what}: {len(tensors)} tensors, {size} bytes in {seconds:.3f} s: {size / seconds / 1e6:.0f} MB/s", flush=True)
     return tensors
 
 
@@ -100,15 +134,16 @@ def main() -> None:
     parser.add_argument("target")
     parser.add_argument("--mount", metavar="PATH", help="the same file on a mount")
     parser.add_argument("--make", metavar="MEGABYTES", type=int, help="write such a file first")
+    parser.add_argument("--tensors", metavar="NUMBER", type=int, default=8, help="tensors in that file")
     arguments = parser.parse_args()
     with nfsrdma.Client(arguments.target) as client:
         if arguments.make:
-            make(client, arguments.make)
+            make(client, arguments.make, arguments.tensors)
         tensors = timed("nfsrdma", lambda: load(client))
     if arguments.mount:
+        forget(arguments.mount)
         mapped = timed("mount, mmap", lambda: load_by_mmap(arguments.mount))
-        if any(not numpy.array_equal(tensors[name], mapped[name], equal_nan=False) and
-               tensors[name].tobytes() != mapped[name].tobytes() for name in tensors):
+        if tensors.keys() != mapped.keys() or any(tensors[name].tobytes() != mapped[name].tobytes() for name in mapped):
             raise SystemExit("the two differ")
 
 
