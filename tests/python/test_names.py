@@ -242,6 +242,8 @@ class NamesTest(support.ServerTest):
         self.assertEqual(caught.exception.kind, nfsrdma.Kind.USAGE)
         with self.assertRaises(nfsrdma.Error):
             nfsrdma.Client("no target")
+        for value in (True, False):  # options that take on or off, and yes or no
+            nfsrdma.Client(support.URL, crc=value, read_plus=value).close()
         self.assertIn("rsize", [name for name, _, _ in nfsrdma.option_help()])
 
     def test_info(self) -> None:

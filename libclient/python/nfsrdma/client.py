@@ -41,7 +41,7 @@ class _Options:
         if target is not None and lib.options_set_target(self.pointer, encode(target), ctypes.byref(error)) < 0:
             raise take(error.value)
         for name, value in options.items():
-            if lib.options_set(self.pointer, encode(name), encode(_option_text(value)), ctypes.byref(error)) < 0:
+            if lib.options_set(self.pointer, encode(name), encode(_option_text(name, value)), ctypes.byref(error)) < 0:
                 raise take(error.value)
 
     def set_log(self, log: LogFunction) -> None:
@@ -60,9 +60,10 @@ class _Options:
         _free(self.pointer)
 
 
-def _option_text(value: Any) -> str:
+def _option_text(name: str, value: Any) -> str:
     if isinstance(value, bool):
-        return "on" if value else "off"
+        values = {known: values for known, values, _ in option_help()}.get(name, "")
+        return (("off", "on") if "on or off" in values else ("no", "yes"))[value]
     return os.fsdecode(value) if isinstance(value, os.PathLike) else str(value)
 
 
