@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
+import contextlib
 import filecmp
+import io
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
+from typing import Any, Dict
 
 import support
 
@@ -75,6 +81,36 @@ class ExamplesTest(support.ServerTest):
         self.assertRegex(output, "^one by one: 701 files, ([0-9]+) bytes in .*\n"
                                  "batches: 701 files, \\1 bytes in .*\n"
                                  "batches, 2 workers: 701 files, \\1 bytes in .*\n$")
+
+
+class ReadmeTest(support.ServerTest):
+    def test_blocks(self) -> None:
+        """The programs in the README of the package run."""
+        try:
+            import numpy  # noqa: F401
+        except ImportError:
+            self.skipTest("SKIPPED: no numpy")
+        with open(os.path.join(support.ROOT, "libclient/python/README.md"), encoding="utf-8") as file:
+            blocks = re.findall("^```python\n(.*?)^```", file.read(), flags=re.M | re.S)
+        self.assertEqual(len(blocks), 3)
+        data = os.urandom(5 << 20)
+        self.file("data.bin", data)
+        self.client.mkdir("images")
+        self.file("images/one", b"123")
+        names: Dict[str, Any] = {"asyncio": asyncio}
+        output = io.StringIO()
+        for block in blocks:
+            block = block.replace("nfs://server/export", self.url)
+            code = compile(block, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            with contextlib.redirect_stdout(output):
+                waiting = eval(code, names)
+                if waiting is not None:
+                    asyncio.run(waiting)
+        self.assertRegex(output.getvalue(), "one 3\n.*missing: .*no such file")
+        self.assertEqual(names["array"].tobytes(), data[:4 << 20])
+        self.assertEqual(names["data"], data)
+        self.assertEqual(b"".join(names["parts"]), data[:4 << 20])
+        self.assertEqual(self.client.read_bytes("notes.txt"), b"text, by io.TextIOWrapper\n")
 
 
 class InstallTest(unittest.TestCase):

@@ -23,6 +23,8 @@ fabric) that works only if the parent has none, and multiprocessing should use "
 What is not closed is closed in the background when the last reference goes, with a ResourceWarning.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from ._buffers import Memory
 from ._native import call_options
 from .client import Client, Directory, exports, mounts, option_help, version
@@ -33,6 +35,9 @@ from .queue import Queue
 from ._version import version as __version__
 from .types import Entry, Export, Extent, Holes, Lock, Mount, ReadResult, Space, Stat
 
+if TYPE_CHECKING:
+    from . import aio as aio
+
 __all__ = [
     "Aborted", "Broken", "Cancelled", "Client", "Directory", "Entry", "Error", "Exists", "Export", "Extent", "File",
     "Holes", "IsDirectory", "Kind", "Lock", "Memory", "Mount", "NotDirectory", "NotFound", "NotPermitted", "Queue",
@@ -40,3 +45,11 @@ __all__ = [
     "option_help", "version",
 ]
 
+
+def __getattr__(name: str) -> Any:
+    """Loads nfsrdma.aio at its first use, because asyncio takes longer to load than all the rest."""
+    if name != "aio":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return import_module(".aio", __name__)
