@@ -128,6 +128,22 @@ class QueueTest(support.ServerTest):
                 thread.join()
         self.assertEqual(seen, {number: 10 for number in range(400)})
 
+    def test_post(self) -> None:
+        """A result that another thread adds ends a reap that waits."""
+        queue = nfsrdma.Queue(self.client)
+        self.file("empty", b"")
+        poster = threading.Timer(0.05, queue.post, ["work"])
+        with self.client.open("empty") as file:
+            queue.submit_read(file, bytearray(10), 0, tag="read", more=True)
+            poster.start()
+            results: List[Any] = []
+            while len(results) < 2:
+                results += queue.reap(2, 2)
+        poster.join()
+        self.assertEqual(sorted(results), [("read", 0), ("work", 0)])
+        queue.post("alone")
+        self.assertEqual(queue.reap(1, 1), [("alone", 0)])
+
     def test_dropped(self) -> None:
         """A queue may go while its calls are under way."""
         self.file("file", bytes(1000))

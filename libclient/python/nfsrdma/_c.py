@@ -184,6 +184,7 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "descriptor": (_i, (_p,)),
     "service": (None, (_p,)),
     "ping": (_i64, (_p, *_call)),
+    "post": (_i64, (_p, *_call)),
     "info_get": (_p, (_p,)),
     "info_free": (None, (_p,)),
     "info_name": (_s, (_p, _n)),

@@ -90,6 +90,9 @@ class Queue:
             raise ValueError("I/O operation on closed file")
         if keep[0]._native is not self._native:
             raise make(errno.EXDEV, "the file belongs to another client")
+        self._begin(function, arguments, tag, keep, more)
+
+    def _begin(self, function: Any, arguments: Tuple[Any, ...], tag: Any, keep: Any, more: bool) -> None:
         native = self._native
         if native.closed or native.generation != process.generation:
             native.check()
@@ -103,6 +106,10 @@ class Queue:
                 return
             del flying[number]
             raise take(self._error.value)
+
+    def post(self, tag: Any = None) -> None:
+        """Adds a result of 0 with this tag, and so wakes a thread that waits in reap."""
+        self._begin(lib.post, (self._native.pointer,), tag, None, False)
 
     def submit(self) -> None:
         """Sends what was started with `more`."""
