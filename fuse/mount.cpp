@@ -157,7 +157,7 @@ Status Mount::start_on_server() {
   std::array<std::string, 3> words{"nfsrdma-fuse", "-o", list};
   std::array<char*, 3> pointers{words[0].data(), words[1].data(), words[2].data()};
   fuse_args args = FUSE_ARGS_INIT(static_cast<int>(pointers.size()), pointers.data());
-  const fuse_lowlevel_ops table = statistics_file_.in_front_of(operations(options_));
+  const fuse_lowlevel_ops table = statistics_files_.in_front_of(operations(options_));
   session_ = fuse_session_new(&args, &table, sizeof table, this);
   fuse_opt_free_args(&args);
   try {
@@ -277,7 +277,7 @@ void Mount::take_signals(int fd) {
   signalfd_siginfo signal{};
   while (::read(fd, &signal, sizeof signal) == static_cast<ssize_t>(sizeof signal)) {
     if (signal.ssi_signo == SIGUSR1) {
-      log_lines(log_, statistics());
+      log_lines(log_, statistics(statistics_text));
       continue;
     }
     const std::uint64_t bit = std::uint64_t{1} << (signal.ssi_signo - 1);
@@ -418,7 +418,7 @@ void Mount::tell_losses() const {
        others);
 }
 
-std::string Mount::statistics() {
+std::string Mount::statistics(std::string (*show)(const Picture&)) {
   const engine::Engine& engine = *server_.engine();
   Picture picture{options_,
                   loop_.now() - begun_,
@@ -438,7 +438,7 @@ std::string Mount::statistics() {
     picture.connections.push_back({channel->up(), channel->address(), channel->established().fabric,
                                    channel->credits_in_use(), channel->calls(), channel->facts()});
   }
-  return statistics_text(picture);
+  return show(picture);
 }
 
 bool Mount::leads_to_mount(fuse_ino_t directory, const std::string& name) const {

@@ -26,7 +26,7 @@
 #include "fuse/read_ahead.h"
 #include "fuse/requests.h"
 #include "fuse/ring_door.h"
-#include "fuse/statistics_file.h"
+#include "fuse/statistics_files.h"
 
 namespace nfsrdma::fuse {
 
@@ -54,7 +54,7 @@ class Mount {
   void log(const std::string& text) const { log_(text); }
   [[nodiscard]] RequestCounters& request_counters() { return request_counters_; }
   [[nodiscard]] PlainReads& plain_reads() { return *plain_reads_; }
-  [[nodiscard]] StatisticsFile& statistics_file() { return statistics_file_; }
+  [[nodiscard]] StatisticsFiles& statistics_files() { return statistics_files_; }
   fs::Caller caller(fuse_req_t request);
   std::uint64_t keep(std::shared_ptr<fs::OpenHandle> handle);
   std::uint64_t keep(std::shared_ptr<fs::DirectoryHandle> handle);
@@ -111,7 +111,8 @@ class Mount {
   /// there now.
   [[nodiscard]] bool is_at_mountpoint() const;
   async::Task<Status> put_away(std::shared_ptr<fs::OpenHandle> file);
-  [[nodiscard]] std::string statistics();
+  /// Returns what `show` makes of the statistics of this moment.
+  [[nodiscard]] std::string statistics(std::string (*show)(const Picture&));
   [[nodiscard]] bool has_kernel_option(std::string_view name) const;
   /// Returns true if data must be received into memory of the daemon's own before it goes to a ring
   /// (RingService's `apart`).
@@ -124,7 +125,7 @@ class Mount {
   const Log log_;
   RequestCounters request_counters_;
   InitReply init_reply_;
-  StatisticsFile statistics_file_{[this] { return statistics(); }};
+  StatisticsFiles statistics_files_{[this](auto* show) { return statistics(show); }};
   async::Loop loop_;
   const async::TimePoint begun_ = loop_.now();
   const ClientName client_name_;

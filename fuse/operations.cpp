@@ -311,7 +311,7 @@ bool add_entry(Mount& mount, DirectoryReply& reply, const fs::DirectoryHandle& d
 bool add_entries(Mount& mount, DirectoryReply& reply, const fs::DirectoryHandle& directory,
                  std::span<const fs::Listed> names, bool plus) {
   for (const fs::Listed& one : names) {
-    if (StatisticsFile::is_name(directory.inode->id, one.name)) continue;
+    if (StatisticsFiles::find(directory.inode->id, one.name) != 0) continue;
     if (fs::FileSystem::is_gone(directory, one)) continue;
     if (!add_entry(mount, reply, directory, one, plus)) return false;
   }

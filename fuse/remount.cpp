@@ -68,7 +68,7 @@ std::string content(const std::string& path) {
 }
 
 /// Finds the options in the text of the statistics.
-std::string options_in_force(const std::string& text) {
+std::string options_from(const std::string& text) {
   std::istringstream lines(text);
   constexpr std::string_view kOptions = "options ";
   for (std::string line; std::getline(lines, line);) {
@@ -131,7 +131,7 @@ Status remount(const MountOptions& options) {
   const std::string& where = options.mountpoint;
   const auto flags = remount_flags(content("/proc/self/mountinfo"), where, options.words);
   if (!flags) return flags.error();
-  const std::string in_force = options_in_force(content(where + "/" + std::string(kStatisticsName)));
+  const std::string in_force = options_from(content(where + "/" + std::string(kStatisticsName)));
   if (in_force.empty()) {
     return Error(ErrorKind::local, EACCES, "remount", where,
                  "the options of the mount cannot be read; remount as the user who mounted it, or as root if "

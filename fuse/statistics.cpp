@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <map>
 #include <type_traits>
 
 #include "nfsrdma/one_line.h"
@@ -174,16 +173,6 @@ std::string seldom_set(const connect::Options& to) {
   return out;
 }
 
-/// Returns the options with negotiated values in place of the requested ones.
-MountOptions options_in_force(const Picture& p) {
-  MountOptions out = p.options;
-  (void)out.target.options.set("vers", p.info.version);
-  (void)out.target.options.set("sec", p.info.security);
-  out.target.options.rsize = p.rsize;
-  out.target.options.wsize = p.wsize;
-  return out;
-}
-
 void add_header(Lines& out, const Picture& p) {
   out.line("nfsrdma-fuse statistics").word(std::to_string(kStatisticsFormat));
   out.line("version").word(NFSRDMA_VERSION);
@@ -205,20 +194,8 @@ void add_requests(Lines& out, const Picture& p) {
   out.line("fuse_under_way").word(std::to_string(p.requests.under_way()));
 }
 
-/// Sums the counters by name, in capitals. Several counters may have one name, because they are kept by the
-/// address of the name.
-std::map<std::string, engine::CallCounters> by_name(const engine::ServerCounters& server) {
-  std::map<std::string, engine::CallCounters> out;
-  for (const engine::CallCounters& one : server.calls) {
-    std::string name = one.what;
-    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
-    out[name].add(one);
-  }
-  return out;
-}
-
 void add_calls(Lines& out, const Picture& p) {
-  for (const auto& [name, one] : by_name(p.server)) {
+  for (const auto& [name, one] : calls_by_name(p.server)) {
     out.line("nfs").word(name);
     out.set("count", one.round_trip.count()).set("refused", one.refused).set("failed", one.failed);
     out.set("sent_again", one.sent_again);
@@ -342,6 +319,16 @@ std::string operation_name(unsigned operation) {
   return known == kNames.end() ? std::to_string(operation) : known->name;
 }
 
+std::map<std::string, engine::CallCounters> calls_by_name(const engine::ServerCounters& server) {
+  std::map<std::string, engine::CallCounters> out;
+  for (const engine::CallCounters& one : server.calls) {
+    std::string name = one.what;
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
+    out[name].add(one);
+  }
+  return out;
+}
+
 std::string options_text(const MountOptions& options) {
   const connect::Options& to = options.target.options;
   const fs::CacheOptions& cache = options.cache;
@@ -382,6 +369,15 @@ std::string options_text(const MountOptions& options) {
   if (to.gid) number("gid=", *to.gid);
   out += seldom_set(to);
   for (const std::string& option : options.kernel) add(option);
+  return out;
+}
+
+MountOptions options_in_force(const Picture& picture) {
+  MountOptions out = picture.options;
+  (void)out.target.options.set("vers", picture.info.version);
+  (void)out.target.options.set("sec", picture.info.security);
+  out.target.options.rsize = picture.rsize;
+  out.target.options.wsize = picture.wsize;
   return out;
 }
 

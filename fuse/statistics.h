@@ -1,4 +1,5 @@
-// The statistics of a mount as text: the content of .nfsrdma-stats, which SIGUSR1 logs as well.
+// The statistics of a mount as text: the content of .nfsrdma-stats, which SIGUSR1 logs as well. metrics.h and
+// mountstats.h show them in the formats of other tools.
 // man/nfsrdma-fuse.8 describes each line for users. A line keeps its name and its meaning for as long as
 // kStatisticsFormat does not change.
 //
@@ -8,6 +9,7 @@
 // Depends neither on libfuse nor on a mount: a Picture has all the values.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,7 +27,6 @@ namespace nfsrdma::fuse {
 constexpr unsigned kStatisticsFormat = 1;
 /// Name of the file in the root of a mount.
 constexpr std::string_view kStatisticsName = ".nfsrdma-stats";
-
 /// The values of a mount at one moment. Objects that a Picture refers to must outlive it.
 struct Picture {
   struct Connection {
@@ -54,5 +55,10 @@ struct Picture {
 /// Returns the options in a form that could be given to -o.
 std::string options_text(const MountOptions& options);
 std::string statistics_text(const Picture& picture);
+/// Returns the options with negotiated values in place of the requested ones.
+MountOptions options_in_force(const Picture& picture);
+/// Returns the counters of the calls to the server by their names, in capitals. Several counters may have one
+/// name, because they are kept by the address of the name; they are added up.
+std::map<std::string, engine::CallCounters> calls_by_name(const engine::ServerCounters& server);
 
 }  // namespace nfsrdma::fuse

@@ -25,6 +25,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -217,6 +218,28 @@ std::string statistic(const Mounting& m, const std::string& line, const std::str
   return "-";
 }
 }  // namespace
+
+TEST_CASE(
+    "mount: the statistics are there in three formats, in files that no listing has and nobody removes") {
+  Mounting m;
+  m.server.add_file("/f", "text");
+  m.mount();
+  CHECK(content_of(m.path("f")) == "text");
+  const auto begins = [&](const char* name, const char* text) {
+    CAPTURE(name);
+    CHECK(content_of(m.path(name)).starts_with(text));
+    CHECK(::unlink(m.path(name).c_str()) == -1);
+    CHECK(errno == EPERM);
+  };
+  begins(".nfsrdma-stats", "nfsrdma-fuse statistics 1\n");
+  begins(".nfsrdma-stats.prom", "# HELP nfsrdma_mount_info ");
+  begins(".nfsrdma-mountstats", "device ");
+  CHECK(content_of(m.path(".nfsrdma-mountstats")).find("\n\tREAD: 1 1 0 ") != std::string::npos);
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(m.place))
+    names.insert(entry.path().filename());
+  CHECK(names == std::set<std::string>{"f"});
+}
 
 TEST_CASE(
     "mount: what is read ahead follows what is measured, the statistics say why, and no byte is an old one") {

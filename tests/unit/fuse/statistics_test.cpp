@@ -5,8 +5,11 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 
+#include "fuse/metrics.h"
+#include "fuse/mountstats.h"
 #include "support/mounted.h"
 #include "support/rpcrdma_driver.h"
 
@@ -27,7 +30,8 @@ std::string line_of(const std::string& text, const std::string& first) {
 }
 
 std::string text_of(const fuse::RequestCounters& requests, const engine::ServerCounters& session = {},
-                    std::vector<fuse::Picture::Connection> connections = {}) {
+                    std::vector<fuse::Picture::Connection> connections = {},
+                    std::string (*show)(const fuse::Picture&) = fuse::statistics_text) {
   auto options = fuse::parse_command_line("nfsrdma-fuse", {"host:/ex\nport", "/mnt", "-o", "soft,ro"}, true);
   REQUIRE(options);
   Info info;
@@ -45,7 +49,7 @@ std::string text_of(const fuse::RequestCounters& requests, const engine::ServerC
   files.read = {100e6, 50ms, 5'000'000, 12'097'152, fs::Window::Why::product};
   files.bytes_ahead = 1U << 20;
   files.readers = 1;
-  return fuse::statistics_text(
+  return show(
       {*options, 61234ms, 1024, 2048, requests, info, session, held, std::move(connections), data, files});
 }
 
@@ -190,6 +194,88 @@ TEST_CASE("statistics text: calls of one name are one line, wherever the name st
   const std::string line = line_of(text_of({}, session), "nfs READ");
   CHECK(line.starts_with("count=1 refused=0 failed=3 "));
   CHECK(line.ends_with("histogram=4096:1"));
+}
+
+TEST_CASE("metrics: each sample follows the type of its metric, and says which mount it is about") {
+  fuse::RequestCounters requests;
+  const async::TimePoint begun{};
+  for (const auto took : {10us, 100us, 20000us}) {
+    requests.arrived(15, begun);
+    requests.answered(requests.take(), took == 20000us, begun + took);
+  }
+  engine::ServerCounters server;
+  server.of("read").round_trip.add(3ms);
+  server.of("read").bytes_received = 4096;
+  fuse::Picture::Connection up, down;
+  up.up = true;
+  up.facts.granted = 32;
+  const std::string text = text_of(requests, server, {up, down}, fuse::metrics_text);
+  std::set<std::string> types;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    std::istringstream words(line);
+    std::string hash, what, name, type;
+    if (line.starts_with("# HELP ")) continue;
+    if (line.starts_with("# TYPE ")) {
+      words >> hash >> what >> name >> type;
+      CHECK(types.insert(name).second);  // each metric once
+      CHECK((type == "counter") == name.ends_with("_total"));
+      continue;
+    }
+    name = line.substr(0, line.find('{'));
+    for (const char* suffix : {"_bucket", "_sum", "_count"}) {
+      const std::string base = name.substr(0, name.rfind(suffix));
+      if (name.ends_with(suffix) && types.contains(base)) name = base;
+    }
+    CHECK(types.contains(name));
+    CHECK(line.find("{mountpoint=\"/mnt\"") != std::string::npos);
+    CHECK(line.find("} ") != std::string::npos);
+  }
+  const auto value = [&](const std::string& name, const std::string& labels) {
+    return line_of(text, "nfsrdma_" + name + "{mountpoint=\"/mnt\"" + labels + "}");
+  };
+  CHECK(value("mount_info",
+              R"(,source="host:/ex\\nport",nfs_version="",security="",fabric="",version=")" NFSRDMA_VERSION
+              "\"") == "1");
+  const std::string duration = "request_duration_seconds";
+  CHECK(value(duration + "_bucket", R"(,operation="READ",le="1.6e-05")") == "1");
+  CHECK(value(duration + "_bucket", R"(,operation="READ",le="0.000256")") == "2");
+  CHECK(value(duration + "_bucket", R"(,operation="READ",le="+Inf")") == "3");
+  CHECK(value(duration + "_sum", R"(,operation="READ")") == "0.02011");
+  CHECK(value(duration + "_count", R"(,operation="READ")") == "3");
+  CHECK(value("request_errors_total", R"(,operation="READ")") == "1");
+  CHECK(value("call_received_bytes_total", R"(,operation="READ")") == "4096");
+  CHECK(value("connection_up", R"(,connection="1")") == "1");
+  CHECK(value("connection_up", R"(,connection="2")") == "0");
+  CHECK(value("connection_credits", R"(,connection="1")") == "32");
+  CHECK(value("locks", "") == "7");
+}
+
+TEST_CASE("mountstats: the lines of /proc/self/mountstats, in their order") {
+  fuse::RequestCounters requests;
+  requests.arrived(14, {});
+  requests.answered(requests.take(), false, async::TimePoint{} + 1ms);
+  engine::ServerCounters server;
+  engine::CallCounters& read = server.of("read");
+  read.round_trip.add(3ms);
+  read.waited.add(2ms);
+  read.sent_again = 1;
+  read.refused = 1;
+  read.bytes_sent = 160;
+  read.bytes_received = 4200;
+  fuse::Picture::Connection connection;
+  connection.facts.connects = 2;
+  connection.facts.calls = 9;
+  const std::string text = text_of(requests, server, {connection}, fuse::mountstats_text);
+  CHECK(text.starts_with(
+      "device host:/ex\\nport mounted on /mnt with fstype nfs statvers=1.1\n\topts:\tvers="));
+  CHECK(text.find("\n\tage:\t61\n") != std::string::npos);
+  CHECK(text.find("\n\tevents:\t0 0 0 0 1 0 0 0 0 3 ") != std::string::npos);
+  CHECK(text.find("\n\tRPC iostats version: 1.1  p/v: 100003/") != std::string::npos);
+  CHECK(text.find("\n\txprt:\trdma 0 1 2 0 0 9 0 ") != std::string::npos);
+  CHECK(line_of(text, "\tREAD:") == "1 2 0 160 4200 2 3 5 1");
+  CHECK(line_of(text, "\tWRITE:") == "0 0 0 0 0 0 0 0 0");
 }
 
 TEST_CASE("requester: counts credits, bytes and chunks, and tells how long a call took") {

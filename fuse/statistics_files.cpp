@@ -1,4 +1,4 @@
-#include "fuse/statistics_file.h"
+#include "fuse/statistics_files.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,18 +13,18 @@
 namespace nfsrdma::fuse {
 namespace {
 
-StatisticsFile& file_of(fuse_req_t raw) {
-  return static_cast<Mount*>(fuse_req_userdata(raw))->statistics_file();
+StatisticsFiles& files_of(fuse_req_t raw) {
+  return static_cast<Mount*>(fuse_req_userdata(raw))->statistics_files();
 }
 
-/// Wraps an operation of the table. `ours` answers a request for this file and returns true; else it returns
-/// false.
+/// Wraps an operation of the table. `ours` answers a request for one of the files and returns true; else it
+/// returns false.
 template <auto Operation, auto ours, class Type = decltype(Operation)>
 struct Diverted;
 template <auto Operation, auto ours, class... Arguments>
 struct Diverted<Operation, ours, void (*fuse_lowlevel_ops::*)(fuse_req_t, Arguments...)> {
   static void call(fuse_req_t raw, Arguments... arguments) {
-    if (!ours(raw, arguments...)) (file_of(raw).behind().*Operation)(raw, arguments...);
+    if (!ours(raw, arguments...)) (files_of(raw).behind().*Operation)(raw, arguments...);
   }
 };
 template <auto Operation, auto ours>
@@ -33,7 +33,7 @@ void divert(fuse_lowlevel_ops& table) {
 }
 
 constexpr bool is_ours(fuse_ino_t inode) {
-  return inode == StatisticsFile::kInode;
+  return StatisticsFiles::is_inode(inode);
 }
 
 bool refuse_if(bool refused, fuse_req_t raw, int code) {
@@ -42,39 +42,40 @@ bool refuse_if(bool refused, fuse_req_t raw, int code) {
 }
 
 bool lookup(fuse_req_t raw, fuse_ino_t parent, const char* name) {
-  if (!StatisticsFile::is_name(parent, name)) return false;
-  file_of(raw).look_up(raw);
+  const fuse_ino_t inode = StatisticsFiles::find(parent, name);
+  if (inode == 0) return false;
+  files_of(raw).look_up(raw, inode);
   return true;
 }
 bool getattr(fuse_req_t raw, fuse_ino_t inode, fuse_file_info*) {
   if (!is_ours(inode)) return false;
-  file_of(raw).attributes(raw);
+  files_of(raw).attributes(raw, inode);
   return true;
 }
 bool access(fuse_req_t raw, fuse_ino_t inode, int mask) {
   if (!is_ours(inode)) return false;
-  file_of(raw).access(raw, mask);
+  files_of(raw).access(raw, mask);
   return true;
 }
 bool open(fuse_req_t raw, fuse_ino_t inode, fuse_file_info* info) {
   if (!is_ours(inode)) return false;
-  file_of(raw).open(raw, *info);
+  files_of(raw).open(raw, inode, *info);
   return true;
 }
 bool read(fuse_req_t raw, fuse_ino_t inode, std::size_t size, off_t offset, fuse_file_info* info) {
   if (!is_ours(inode)) return false;
-  file_of(raw).read(raw, size, offset, *info);
+  files_of(raw).read(raw, size, offset, *info);
   return true;
 }
 bool release(fuse_req_t raw, fuse_ino_t inode, fuse_file_info* info) {
   if (!is_ours(inode)) return false;
-  file_of(raw).release(raw, *info);
+  files_of(raw).release(raw, *info);
   return true;
 }
 /// Answers for the file system that is mounted.
 bool statfs(fuse_req_t raw, fuse_ino_t inode) {
   if (!is_ours(inode)) return false;
-  file_of(raw).behind().statfs(raw, fs::Inodes::kRoot);
+  files_of(raw).behind().statfs(raw, fs::Inodes::kRoot);
   return true;
 }
 
@@ -92,7 +93,7 @@ constexpr auto not_supported = [](fuse_req_t raw, fuse_ino_t inode, auto...) {
 /// Refuses to make, rename or remove the name, so that an object of this name on the server stays out of
 /// reach.
 constexpr auto name_is_taken = [](fuse_req_t raw, fuse_ino_t parent, const char* name, auto...) {
-  return refuse_if(StatisticsFile::is_name(parent, name), raw, EPERM);
+  return refuse_if(StatisticsFiles::find(parent, name) != 0, raw, EPERM);
 };
 bool symlink(fuse_req_t raw, const char*, fuse_ino_t parent, const char* name) {
   return name_is_taken(raw, parent, name);
@@ -107,10 +108,16 @@ bool rename(fuse_req_t raw, fuse_ino_t from, const char* name, fuse_ino_t to, co
 
 }  // namespace
 
-StatisticsFile::StatisticsFile(std::function<std::string()> text)
-    : text_(std::move(text)), owner_(::getuid()), group_(::getgid()) {}
+fuse_ino_t StatisticsFiles::find(fuse_ino_t directory, std::string_view name) {
+  if (directory != fs::Inodes::kRoot) return 0;
+  const auto* const found = std::ranges::find(kFiles, name, &File::name);
+  return found == kFiles.end() ? 0 : inode_of(static_cast<std::size_t>(found - kFiles.begin()));
+}
 
-fuse_lowlevel_ops StatisticsFile::in_front_of(const fuse_lowlevel_ops& behind) {
+StatisticsFiles::StatisticsFiles(std::function<std::string(std::string (*)(const Picture&))> show)
+    : show_(std::move(show)), owner_(::getuid()), group_(::getgid()) {}
+
+fuse_lowlevel_ops StatisticsFiles::in_front_of(const fuse_lowlevel_ops& behind) {
   using Table = fuse_lowlevel_ops;
   behind_ = behind;
   Table out = behind;
@@ -139,16 +146,16 @@ fuse_lowlevel_ops StatisticsFile::in_front_of(const fuse_lowlevel_ops& behind) {
   return out;
 }
 
-bool StatisticsFile::shows_itself(fuse_req_t raw) const {
+bool StatisticsFiles::shows_itself(fuse_req_t raw) const {
   const uid_t caller = fuse_req_ctx(raw)->uid;
   return caller == owner_ || caller == 0;
 }
 
 /// Returns the attributes. The size is not known before the file is opened, so it is 0, as it is for files in
 /// /proc.
-struct stat StatisticsFile::stat() const {
+struct stat StatisticsFiles::stat(fuse_ino_t inode) const {
   struct stat out{};
-  out.st_ino = kInode;
+  out.st_ino = inode;
   out.st_mode = S_IFREG | 0400U;
   out.st_nlink = 1;
   out.st_uid = owner_;
@@ -157,28 +164,28 @@ struct stat StatisticsFile::stat() const {
   return out;
 }
 
-void StatisticsFile::look_up(fuse_req_t raw) const {
+void StatisticsFiles::look_up(fuse_req_t raw, fuse_ino_t inode) const {
   if (!shows_itself(raw)) {
     fuse_reply_err(raw, ENOENT);
     return;
   }
   fuse_entry_param entry{};
-  entry.ino = kInode;
+  entry.ino = inode;
   entry.generation = 1;  // it is the same file in every mount
-  entry.attr = stat();
+  entry.attr = stat(inode);
   fuse_reply_entry(raw, &entry);
 }
 
-void StatisticsFile::attributes(fuse_req_t raw) const {
-  const struct stat now = stat();
+void StatisticsFiles::attributes(fuse_req_t raw, fuse_ino_t inode) const {
+  const struct stat now = stat(inode);
   fuse_reply_attr(raw, &now, 0);
 }
 
-void StatisticsFile::access(fuse_req_t raw, int mask) const {
+void StatisticsFiles::access(fuse_req_t raw, int mask) const {
   fuse_reply_err(raw, (mask & ~R_OK) != 0 || !shows_itself(raw) ? EACCES : 0);
 }
 
-void StatisticsFile::open(fuse_req_t raw, const fuse_file_info& info) {
+void StatisticsFiles::open(fuse_req_t raw, fuse_ino_t inode, const fuse_file_info& info) {
   if ((info.flags & O_ACCMODE) != O_RDONLY || !shows_itself(raw)) {
     fuse_reply_err(raw, EACCES);
     return;
@@ -186,11 +193,11 @@ void StatisticsFile::open(fuse_req_t raw, const fuse_file_info& info) {
   fuse_file_info reply = info;
   reply.fh = --last_number_;
   reply.direct_io = 1;
-  open_.emplace(reply.fh, text_());
+  open_.emplace(reply.fh, show_(kFiles[~inode].text));
   if (fuse_reply_open(raw, &reply) != 0) open_.erase(reply.fh);
 }
 
-void StatisticsFile::read(fuse_req_t raw, std::size_t size, off_t offset, const fuse_file_info& info) const {
+void StatisticsFiles::read(fuse_req_t raw, std::size_t size, off_t offset, const fuse_file_info& info) const {
   const auto at = open_.find(info.fh);
   if (at == open_.end()) {
     fuse_reply_err(raw, EBADF);
@@ -202,7 +209,7 @@ void StatisticsFile::read(fuse_req_t raw, std::size_t size, off_t offset, const 
   fuse_reply_buf(raw, part.data(), part.size());
 }
 
-void StatisticsFile::release(fuse_req_t raw, const fuse_file_info& info) {
+void StatisticsFiles::release(fuse_req_t raw, const fuse_file_info& info) {
   open_.erase(info.fh);
   fuse_reply_err(raw, 0);
 }
