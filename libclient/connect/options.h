@@ -94,6 +94,10 @@ struct OptionHelp {
 };
 const std::vector<OptionHelp>& option_help();
 
+/// Returns the Error for an option that is none of `known`. The message names the option that may have been
+/// meant if one is near, and otherwise all of them.
+Error unknown_option(std::string_view name, const std::vector<std::string_view>& known);
+
 struct Target {
   std::string host;
   std::string path;  ///< absolute, as the server sees it; "/" if none was given

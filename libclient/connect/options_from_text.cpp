@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <charconv>
 #include <concepts>
+#include <iterator>
 #include <numeric>
 
 #include "connect/options.h"
@@ -448,26 +449,48 @@ Error usage(std::string message) {
   return {ErrorKind::usage, EINVAL, "", "", std::move(message)};
 }
 
-Error unknown(std::string_view name) {
-  // Bounds the comparison and the message, because the text may be anything.
-  constexpr std::size_t longest_name = 64;
-  name = name.substr(0, longest_name);
-  const auto nearest =
-      std::ranges::min_element(rows, {}, [name](const Row& row) { return distance(name, row.help.name); });
-  std::string text = "unknown option '" + std::string(name) + "'; ";
-  if (distance(name, nearest->help.name) <= std::max<std::size_t>(1, name.size() / 2)) {
-    return usage(text + "did you mean '" + nearest->help.name + "'?");
-  }
-  text += "use one of ";
-  for (const Row& row : rows) text += (&row == rows.data() ? "" : ", ") + std::string(row.help.name);
-  return usage(std::move(text));
+/// Returns true if a user who wrote `name` may have meant `known`: the two differ by a slip of the pen, or one
+/// is the other without its end.
+bool is_near(std::string_view name, std::string_view known) {
+  constexpr std::size_t shortest = 3, longest_slip = 2, longest_end = 3;
+  const std::size_t slip = distance(name, known);
+  if (slip <= (name.size() <= shortest ? 1 : longest_slip)) return true;
+  if (name.size() >= shortest && known.starts_with(name)) return true;
+  return name.starts_with(known) && slip <= longest_end;
+}
+
+std::vector<std::string_view> names_of_rows() {
+  std::vector<std::string_view> out;
+  out.reserve(rows.size());
+  for (const Row& row : rows) out.emplace_back(row.help.name);
+  return out;
 }
 
 }  // namespace
 
+Error unknown_option(std::string_view name, const std::vector<std::string_view>& known) {
+  // Bounds the comparison and the message, because the text may be anything.
+  constexpr std::size_t longest_name = 64;
+  name = name.substr(0, longest_name);
+  const auto distance_to = [name](std::string_view one) { return distance(name, one); };
+  std::string text = "unknown option '" + std::string(name) + "'; ";
+  std::vector<std::string_view> near;
+  std::ranges::copy_if(known, std::back_inserter(near),
+                       [name](std::string_view one) { return is_near(name, one); });
+  if (!near.empty()) {
+    return usage(text + "did you mean '" + std::string(std::ranges::min(near, {}, distance_to)) + "'?");
+  }
+  text += "use one of ";
+  for (std::string_view separator; const std::string_view one : known) {
+    text += std::string(separator) + std::string(one);
+    separator = ", ";
+  }
+  return usage(std::move(text));
+}
+
 Status Options::set(std::string_view name, std::string_view value) {
   const auto row = std::ranges::find(rows, name, [](const Row& r) { return std::string_view(r.help.name); });
-  if (row == rows.end()) return unknown(name);
+  if (row == rows.end()) return unknown_option(name, names_of_rows());
   if (row->set(*this, value)) return {};
   return usage("option '" + std::string(name) + "' takes " + row->help.values + ", not '" +
                std::string(value) + "'");

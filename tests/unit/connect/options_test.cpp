@@ -125,6 +125,10 @@ TEST_CASE("options: an unknown one is refused by name with the nearest") {
   CHECK(message_of(o.set("rsiz", "1")) == "unknown option 'rsiz'; did you mean 'rsize'?");
   CHECK(message_of(o.set("version", "4.2")).find("did you mean 'vers'?") != std::string::npos);
   CHECK(message_of(o.set("zzzzzz", "")).find("use one of vers, port") != std::string::npos);
+  for (const char* far : {"noresvport", "sharecache", "rdirplus", "trunkdiscovery", "u"})
+    CHECK(message_of(o.set(far, "1")).find("use one of vers, port") != std::string::npos);
+  CHECK(message_of(o.set("uida", "1")).find("did you mean 'uid'?") != std::string::npos);
+  CHECK(message_of(o.set("read", "1")).find("did you mean 'read_plus'?") != std::string::npos);
   CHECK_FALSE(o.set("", ""));
   CHECK_FALSE(o.set(std::string(100000, 'x'), ""));
 }
