@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -166,6 +167,7 @@ int main_of(const std::string& name, const std::vector<std::string>& words) {
     return 0;
   }
   if (options->fake) return 0;
+  if (options->verbose) std::ranges::for_each(options->notes, say);
   // A relative path would mean something else after chdir("/").
   if (char* full = ::realpath(options->mountpoint.c_str(), nullptr); full != nullptr) {
     options->mountpoint = full;

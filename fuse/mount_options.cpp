@@ -4,10 +4,12 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <climits>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 namespace nfsrdma::fuse {
 namespace {
@@ -23,13 +25,54 @@ std::optional<unsigned> number(std::string_view text, unsigned most) {
   return value;
 }
 
-/// A mount option. `set` returns false if the option does not accept the value.
+/// The effect of an option on a mount.
+enum class Effect : unsigned char {
+  set,         ///< `set` changes the MountOptions
+  passed,      ///< libfuse or the kernel gets the option unchanged
+  for_others,  ///< mount(8), systemd or another program uses the option
+  noted,       ///< no effect, for the reason that `text` gives, and which -v prints
+  refused,     ///< for the reason that `text` gives, with the next step
+};
+
+/// A mount option. An option whose value may be left out has two rows. A name with '=' stands for one value
+/// of an option, and its row precedes the one for the other values.
 struct Row {
   const char* name;
   const char* values;  ///< null: the option takes no value
   const char* text;
-  bool (*set)(MountOptions&, std::string_view);
+  bool (*set)(MountOptions&, std::string_view) = nullptr;  ///< returns false if it does not accept the value
+  Effect effect = Effect::set;
+
+  [[nodiscard]] std::string_view plain_name() const {
+    const std::string_view all = name;
+    return all.substr(0, all.find('='));
+  }
+  [[nodiscard]] bool is_for(std::string_view word) const {
+    const std::size_t equals = word.find('=');
+    if (values == nullptr) return word == name;
+    return equals != std::string_view::npos && word.substr(0, equals) == name;
+  }
 };
+constexpr Row passed(const char* name, const char* values = nullptr) {
+  return {name, values, "", nullptr, Effect::passed};
+}
+constexpr Row for_others(const char* name, const char* values = nullptr) {
+  return {name, values, "", nullptr, Effect::for_others};
+}
+constexpr Row noted(const char* name, const char* text) {
+  return {name, nullptr, text, nullptr, Effect::noted};
+}
+constexpr Row noted(const char* name, const char* values, const char* text) {
+  return {name, values, text, nullptr, Effect::noted};
+}
+constexpr Row noted_number(const char* name, const char* text) {
+  return {name, "a number", text,
+          [](MountOptions&, std::string_view value) { return number(value, UINT_MAX).has_value(); },
+          Effect::noted};
+}
+constexpr Row refused(const char* name, const char* values, const char* text) {
+  return {name, values, text, nullptr, Effect::refused};
+}
 
 bool set_seconds(fs::Seconds& field, std::string_view text) {
   const auto value = number(text, 86400);
@@ -53,12 +96,35 @@ bool set_local_lock(MountOptions& o, std::string_view text) {
   return true;
 }
 
+bool set_write(MountOptions& o, std::string_view text) {
+  o.cache.sync = text == "wait";
+  return text == "lazy" || text == "eager" || text == "wait";
+}
+
 bool set_client_id(MountOptions& o, std::string_view text) {
   constexpr std::size_t kLongest = 200;
   o.client_id = text;
   return !text.empty() && text.size() <= kLongest;
 }
 
+bool set_version(MountOptions& o, std::string_view text) {
+  return o.target.options.set("vers", text).has_value();
+}
+
+constexpr const char* kOwnTransport =
+    "the transport is always RDMA; without an RDMA device, that is iWARP over TCP";
+constexpr const char* kNoUdp =
+    "NFS over RDMA does not run over UDP; leave the option out, or mount with type nfs";
+constexpr const char* kOwnCache = "each mount has a cache of its own";
+constexpr const char* kPorts = "NFS over RDMA uses an ordinary port, which its servers accept";
+constexpr const char* kListing = "directories are listed with attributes when a program asks for both";
+constexpr const char* kAcls = "access control lists are visible whenever the server supports them";
+constexpr const char* kAddresses = "more addresses of the server are those that remoteports names";
+constexpr const char* kMigration = "this client does not follow an export that moves to another server";
+constexpr const char* kKill = "a program that waits for the server can always be killed";
+constexpr const char* kDiskCache = "file contents are cached in memory, and not on a local disk";
+
+/// The options of a mount, without those of the library (connect::option_help()).
 constexpr std::array kRows{
     Row{"hard", nullptr, "wait without limit for a server that does not answer (default)",
         [](MountOptions& o, std::string_view) { return o.hard = true; }},
@@ -76,21 +142,23 @@ constexpr std::array kRows{
         [](MountOptions& o, std::string_view text) {
           return o.target.options.set("vers", "4." + std::string(text)).has_value();
         }},
-    Row{"nfsvers", "4.2, 4.1, 4.0, 4, 3 or 2", "the same as vers",
-        [](MountOptions& o, std::string_view text) {
-          return o.target.options.set("vers", text).has_value();
-        }},
+    Row{"nfsvers", "4.2, 4.1, 4.0, 4, 3 or 2", "the same as vers", set_version},
+    Row{"v4.2", nullptr, "the same as vers=4.2",
+        [](MountOptions& o, std::string_view) { return set_version(o, "4.2"); }},
+    Row{"v4.1", nullptr, "the same as vers=4.1",
+        [](MountOptions& o, std::string_view) { return set_version(o, "4.1"); }},
+    Row{"v4.0", nullptr, "the same as vers=4.0",
+        [](MountOptions& o, std::string_view) { return set_version(o, "4.0"); }},
+    Row{"v4", nullptr, "the same as vers=4",
+        [](MountOptions& o, std::string_view) { return set_version(o, "4"); }},
     Row{"v3", nullptr, "the same as vers=3",
-        [](MountOptions& o, std::string_view) { return o.target.options.set("vers", "3").has_value(); }},
+        [](MountOptions& o, std::string_view) { return set_version(o, "3"); }},
     Row{"v2", nullptr, "the same as vers=2",
-        [](MountOptions& o, std::string_view) { return o.target.options.set("vers", "2").has_value(); }},
-    Row{"mountvers", "3, or 1 for version 2",
-        "accepted without effect: the version of the mount service always follows the NFS version",
-        [](MountOptions&, std::string_view text) { return text == "3" || text == "1"; }},
-    Row{"proto", "rdma or rdma6",
-        "accepted without effect: the transport is always RDMA, and fabric selects what carries it",
-        [](MountOptions&, std::string_view text) { return text == "rdma" || text == "rdma6"; }},
-    Row{"rdma", nullptr, "the same as proto=rdma", [](MountOptions&, std::string_view) { return true; }},
+        [](MountOptions& o, std::string_view) { return set_version(o, "2"); }},
+    Row{"mountaddr", "an address", "the same as mounthost",
+        [](MountOptions& o, std::string_view text) {
+          return o.target.options.set("mounthost", text).has_value();
+        }},
     Row{"acregmin", "seconds", "minimum time for which a file's attributes are cached (default 3)",
         [](MountOptions& o, std::string_view t) { return set_seconds(o.cache.file_min, t); }},
     Row{"acregmax", "seconds", "maximum time for which a file's attributes are cached (default 60)",
@@ -115,6 +183,8 @@ constexpr std::array kRows{
         "a write returns when its data is on its way; it is on the server's disk after fsync or close "
         "(default)",
         [](MountOptions& o, std::string_view) { return !(o.cache.sync = false); }},
+    Row{"write", "lazy, eager or wait", "wait is the same as sync, lazy and eager are the same as async",
+        set_write},
     Row{"writeback_cache", nullptr,
         "let the kernel collect writes in its cache; only if nobody else writes to these files",
         [](MountOptions& o, std::string_view) { return o.cache.kernel_gathers = true; }},
@@ -144,6 +214,8 @@ constexpr std::array kRows{
         [](MountOptions& o, std::string_view) { return o.background = true; }},
     Row{"fg", nullptr, "repeat the mount in the foreground (default)",
         [](MountOptions& o, std::string_view) { return !(o.background = false); }},
+    Row{"sloppy", nullptr, "ignore options that are not known",
+        [](MountOptions& o, std::string_view) { return o.sloppy = true; }},
     Row{"remount", nullptr,
         "change the flags that the kernel keeps for a mount: ro, noatime, nosuid, nodev, noexec",
         [](MountOptions& o, std::string_view) { return o.remount = true; }},
@@ -157,47 +229,151 @@ constexpr std::array kRows{
           std::erase(o.kernel, "ro");
           return true;
         }},
+    // ---- options of nfs(5) that have no effect here ----
+    Row{"mountvers", "3, or 1 for version 2", "the version of the mount service follows the NFS version",
+        [](MountOptions&, std::string_view text) { return text == "3" || text == "1"; }, Effect::noted},
+    noted("proto=tcp", kOwnTransport),
+    noted("proto=tcp6", kOwnTransport),
+    refused("proto=udp", nullptr, kNoUdp),
+    refused("proto=udp6", nullptr, kNoUdp),
+    Row{"proto", "rdma or rdma6", kOwnTransport,
+        [](MountOptions&, std::string_view text) { return text == "rdma" || text == "rdma6"; },
+        Effect::noted},
+    noted("rdma", kOwnTransport),
+    noted("tcp", kOwnTransport),
+    noted("fsc", kDiskCache),
+    noted("fsc", "a name", kDiskCache),
+    noted("nofsc", kDiskCache),
+    noted("acl", kAcls),
+    noted("noacl", kAcls),
+    noted("sharecache", kOwnCache),
+    noted("nosharecache", kOwnCache),
+    noted("resvport", kPorts),
+    noted("noresvport", kPorts),
+    noted("rdirplus", kListing),
+    noted("rdirplus", "none or force", kListing),
+    noted("nordirplus", kListing),
+    noted("softreval", "cached attributes are used only while they are valid (see acregmin)"),
+    noted("nosoftreval", "cached attributes are used only while they are valid (see acregmin)"),
+    noted_number("max_connect", kAddresses),
+    noted("trunkdiscovery", kAddresses),
+    noted("notrunkdiscovery", kAddresses),
+    noted("migration", kMigration),
+    noted("nomigration", kMigration),
+    noted("intr", kKill),
+    noted("nointr", kKill),
+    noted("posix", "the server says how long names may be"),
+    noted("noposix", "the server says how long names may be"),
+    noted_number("namlen", "the server says how long names may be"),
+    noted_number("bsize", "rsize and wsize limit the size of requests"),
+    noted("alignwrite", "the option writeback_cache decides how writes are collected"),
+    noted("noalignwrite", "the option writeback_cache decides how writes are collected"),
+    noted("fatal_neterrors", "default, none, or names of errors",
+          "soft and hard decide how long a program waits for the server"),
+    noted("xprtsec=none", "RDMA connections have no TLS"),
+    // ---- options of nfs(5) that cannot be honored ----
+    refused("udp", nullptr, kNoUdp),
+    refused("xprtsec", "tls or mtls",
+            "RDMA connections have no TLS; use sec=krb5p, which encrypts, or leave the option out"),
+    // ---- options of libfuse and of the kernel ----
+    passed("allow_other"),
+    passed("allow_root"),
+    passed("default_permissions"),
+    passed("auto_unmount"),
+    passed("suid"),
+    passed("nosuid"),
+    passed("dev"),
+    passed("nodev"),
+    passed("exec"),
+    passed("noexec"),
+    passed("atime"),
+    passed("noatime"),
+    passed("dirsync"),
+    passed("context", "a label"),
+    passed("fscontext", "a label"),
+    passed("defcontext", "a label"),
+    passed("rootcontext", "a label"),
+    // ---- options that have had their effect before mount(8) calls a helper ----
+    for_others("defaults"),
+    for_others("_netdev"),
+    for_others("nofail"),
+    for_others("auto"),
+    for_others("noauto"),
+    for_others("user"),
+    for_others("user", "a name"),
+    for_others("nouser"),
+    for_others("users"),
+    for_others("nousers"),
+    for_others("owner"),
+    for_others("noowner"),
+    for_others("group"),
+    for_others("nogroup"),
+    for_others("relatime"),
+    for_others("norelatime"),
+    for_others("strictatime"),
+    for_others("nostrictatime"),
+    for_others("lazytime"),
+    for_others("nolazytime"),
+    for_others("diratime"),
+    for_others("nodiratime"),
+    for_others("iversion"),
+    for_others("noiversion"),
+    for_others("mand"),
+    for_others("nomand"),
+    for_others("silent"),
+    for_others("loud"),
+    for_others("comment", "a text"),
+    for_others("addr", "an address"),  // mount.nfs adds this one itself, so /proc/mounts has it
+    for_others("helper", "a name"),
+    for_others("uhelper", "a name"),
 };
 
-/// Options of libfuse and of the kernel, which are passed on unchanged.
-constexpr std::array kPassed{"allow_other",  "allow_root", "default_permissions",
-                             "auto_unmount", "suid",       "nosuid",
-                             "dev",          "nodev",      "exec",
-                             "noexec",       "atime",      "noatime",
-                             "dirsync"};
-/// Options of fstab(5) and mount(8) that have had their effect before a helper is called.
-constexpr std::array kIgnored{"defaults",    "_netdev",  "nofail",     "auto",     "noauto",
-                              "user",        "nouser",   "users",      "nousers",  "owner",
-                              "noowner",     "group",    "nogroup",    "relatime", "norelatime",
-                              "strictatime", "diratime", "nodiratime", "intr",     "nointr"};
-/// Ignored options that have a value. nfs(5)'s own helper adds addr for itself.
-constexpr std::array kIgnoredWithValue{"comment", "user", "addr", "helper", "uhelper"};
+bool is_foreign(std::string_view word) {
+  return word.starts_with("x-") || word.starts_with("X-");
+}
+
+/// Returns the names of all options, each once.
+std::vector<std::string_view> all_names() {
+  std::vector<std::string_view> out;
+  out.reserve(connect::option_help().size() + kRows.size());
+  for (const connect::OptionHelp& help : connect::option_help()) out.emplace_back(help.name);
+  for (const Row& row : kRows) {
+    if (std::ranges::find(out, row.plain_name()) == out.end()) out.push_back(row.plain_name());
+  }
+  return out;
+}
+
+/// Returns the Error for a word whose option is known, but not in this form.
+Error wrong_form(std::string_view name, std::string_view value) {
+  const auto with_values = std::ranges::find_if(
+      kRows, [name](const Row& row) { return row.plain_name() == name && row.values != nullptr; });
+  const std::string option = "option '" + std::string(name) + "' takes ";
+  if (with_values == kRows.end()) return usage(option + "no value");
+  return usage(option + with_values->values + ", not '" + std::string(value) + "'");
+}
+
+Status apply(MountOptions& options, const Row& row, std::string_view word) {
+  const std::string_view name = row.plain_name();
+  const std::string_view value = word.substr(std::min(word.size(), name.size() + 1));
+  const std::string reason = "option '" + std::string(word) + "' ";
+  if (row.effect == Effect::refused) return usage(reason + "is not supported: " + row.text);
+  if (row.set != nullptr && !row.set(options, value)) return wrong_form(name, value);
+  if (row.effect == Effect::noted) options.notes.push_back(reason + "has no effect: " + row.text);
+  if (row.effect == Effect::passed) options.kernel.emplace_back(word);
+  return {};
+}
 
 Status set_option(MountOptions& options, std::string_view word) {
-  const std::size_t equals = word.find('=');
-  const std::string_view name = word.substr(0, equals);
-  const bool has_value = equals != std::string_view::npos;
-  const std::string_view value = has_value ? word.substr(equals + 1) : std::string_view();
-  const auto row = std::ranges::find_if(kRows, [&](const Row& r) { return r.name == name; });
-  if (row != kRows.end()) {
-    if (has_value == (row->values != nullptr) && row->set(options, value)) return {};
-    if (row->values == nullptr) return usage("option '" + std::string(name) + "' takes no value");
-    return usage("option '" + std::string(name) + "' takes " + row->values + ", not '" + std::string(value) +
-                 "'");
-  }
-  if (!has_value && std::ranges::find(kPassed, name) != kPassed.end()) {
-    options.kernel.emplace_back(name);
-    return {};
-  }
-  const bool is_for_others =
-      name.starts_with("x-") || name.starts_with("X-") ||
-      (!has_value && std::ranges::find(kIgnored, name) != kIgnored.end()) ||
-      (has_value && std::ranges::find(kIgnoredWithValue, name) != kIgnoredWithValue.end());
-  if (is_for_others) return {};
-  const bool known = std::ranges::any_of(connect::option_help(),
-                                         [&](const connect::OptionHelp& help) { return help.name == name; });
-  if (!known && options.sloppy) return {};
-  return options.target.options.set(name, value);
+  const auto row = std::ranges::find_if(kRows, [word](const Row& r) { return r.is_for(word); });
+  if (row != kRows.end()) return apply(options, *row, word);
+  if (is_foreign(word)) return {};
+  const std::string_view name = word.substr(0, word.find('='));
+  const std::string_view value = word.substr(std::min(word.size(), name.size() + 1));
+  if (std::ranges::find(kRows, name, &Row::plain_name) != kRows.end()) return wrong_form(name, value);
+  const auto names = all_names();
+  if (std::ranges::find(names, name) != names.end()) return options.target.options.set(name, value);
+  if (options.sloppy) return {};
+  return connect::unknown_option(name, names);
 }
 
 }  // namespace
@@ -237,6 +413,19 @@ void add_defaults_of_root(MountOptions& options) {
 
 }  // namespace
 
+namespace {
+
+/// Returns true if a list after -o has the option.
+bool lists_option(const std::vector<std::string>& words, const std::string& option) {
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (words[i - 1] == "-o" && ("," + words[i] + ",").find("," + option + ",") != std::string::npos)
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -250,8 +439,8 @@ Result<MountOptions> parse_command_line(const std::string& name, const std::vect
                                         bool is_root) {
   MountOptions options;
   const bool helper = options.helper = is_helper(name);
-  // The position of -s does not matter, because it concerns all options.
-  options.sloppy = helper && std::ranges::find(words, "-s") != words.end();
+  // The position of these does not matter, because they concern all options.
+  options.sloppy = (helper && std::ranges::find(words, "-s") != words.end()) || lists_option(words, "sloppy");
   std::vector<std::string> operands;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -271,8 +460,10 @@ Result<MountOptions> parse_command_line(const std::string& name, const std::vect
       auto file = argument();
       if (!file) return file.error();
       options.log = *file;
-    } else if (helper && (word == "-n" || word == "-s" || word == "-v")) {
-      // -n: no mtab is written. -s was handled above. -v: there is nothing to add to the messages.
+    } else if (word == "-v" || word == "--verbose") {
+      options.verbose = true;
+    } else if (helper && (word == "-n" || word == "-s")) {
+      // -n: no mtab is written. -s was handled above.
     } else if (helper && word == "-f") {
       options.fake = true;
     } else if (helper && (word == "-t" || word == "-N")) {
@@ -311,6 +502,23 @@ Result<MountOptions> parse_command_line(const std::string& name, const std::vect
   return options;
 }
 
+namespace {
+
+/// Returns the names of these options, in lines for a terminal.
+std::string names_of(Effect effect) {
+  constexpr std::size_t kWidth = 76;
+  std::string out, line = " ";
+  for (const Row& row : kRows) {
+    if (row.effect != effect) continue;
+    const std::string word = std::string(row.name) + (row.values != nullptr ? "=..." : "");
+    if (line.size() + word.size() > kWidth) out += std::exchange(line, " ") + "\n";
+    line += " " + word;
+  }
+  return out + line;
+}
+
+}  // namespace
+
 std::string help_text(const std::string& name) {
   const auto line = [](std::string left, const std::string& right) {
     left.resize(std::max<std::size_t>(left.size() + 2, 34), ' ');
@@ -322,18 +530,27 @@ std::string help_text(const std::string& name) {
                     "none. Unmount it with fusermount3 -u MOUNTPOINT, or umount.\n\n";
   out += line("-f", "stay in the foreground, and write messages to standard error");
   out += line("-d", "like -f, and show every request of the kernel");
+  out += line("-v, --verbose", "print which options have no effect");
   out += line("--log FILE", "write messages to FILE instead of syslog");
   out += line("--help, --version", "");
   out += "\noptions, as in nfs(5):\n";
   for (const connect::OptionHelp& help : connect::option_help()) {
     out += line(std::string(help.name) + "=" + help.values, help.text);
   }
-  for (const Row& row : kRows) {
-    out += line(row.name + (row.values != nullptr ? "=" + std::string(row.values) : ""), row.text);
-  }
-  out += "\npassed on to the kernel or to libfuse:\n  ";
-  for (const char* passed : kPassed) out += std::string(passed) + " ";
-  return out + "\n";
+  const auto lines_of = [&](Effect effect) {
+    for (const Row& row : kRows) {
+      if (row.effect != effect) continue;
+      out += line(row.name + (row.values != nullptr ? "=" + std::string(row.values) : ""), row.text);
+    }
+  };
+  lines_of(Effect::set);
+  out += "\noptions of nfs(5) that are accepted and have no effect (-v says so when one is given):\n";
+  lines_of(Effect::noted);
+  out += "\noptions of nfs(5) that are refused:\n";
+  lines_of(Effect::refused);
+  out += "\npassed on to the kernel or to libfuse:\n" + names_of(Effect::passed) + "\n";
+  out += "\naccepted, because other programs use them:\n" + names_of(Effect::for_others) + " x-...\n";
+  return out;
 }
 
 }  // namespace nfsrdma::fuse

@@ -24,6 +24,7 @@ struct MountOptions {
   bool ring = true;                               ///< programs may have rings (nfsrdma/ring.h)
   bool local_flock = false, local_posix = false;  ///< local_lock
   bool foreground = false, help = false, version = false;
+  bool verbose = false;             ///< -v: print the notes
   bool fake = false;                ///< -f of mount(8): do everything but the mount
   bool sloppy = false;              ///< -s of mount(8): ignore options that are not known
   bool remount = false;             ///< change the mount that is there
@@ -34,6 +35,7 @@ struct MountOptions {
   std::string log;                  ///< a file for messages, instead of syslog
   std::vector<std::string> kernel;  ///< options for libfuse and the kernel
   std::vector<std::string> words;   ///< all options of -o, as they were given
+  std::vector<std::string> notes;   ///< sentences about those of them that have no effect
 
   /// Returns how long mounting is tried again after the first failure. A program that was called as
   /// nfsrdma-fuse does not try again by default, so that the user in front of it sees at once what is wrong.
@@ -51,8 +53,8 @@ Status set_options(MountOptions& options, std::string_view list);
 /// front of any character.
 std::string escaped(std::string_view text);
 
-/// `name` is argv[0]. A name that begins with "mount." makes the program mount(8)'s helper, for which -f, -n,
-/// -s and -v mean something else. If root calls the helper (`is_root`), it has the defaults that mount(8)
+/// `name` is argv[0]. A name that begins with "mount." makes the program mount(8)'s helper, for which -f, -n
+/// and -s mean something else. If root calls the helper (`is_root`), it has the defaults that mount(8)
 /// has.
 Result<MountOptions> parse_command_line(const std::string& name, const std::vector<std::string>& words,
                                         bool is_root);

@@ -93,7 +93,7 @@ TEST_CASE("mount options: an unknown one is refused by name, a wrong value with 
   };
   CHECK(refusal("frobnicate").find("frobnicate") != std::string::npos);
   CHECK(refusal("frobnicate=1").find("frobnicate") != std::string::npos);
-  CHECK(refusal("proto=tcp").find("rdma or rdma6") != std::string::npos);
+  CHECK(refusal("proto=sctp").find("rdma or rdma6") != std::string::npos);
   CHECK(refusal("retrans=many").find("0 to 100") != std::string::npos);
   CHECK(refusal("retrans").find("0 to 100") != std::string::npos);
   CHECK(refusal("hard=1").find("takes no value") != std::string::npos);
@@ -101,6 +101,86 @@ TEST_CASE("mount options: an unknown one is refused by name, a wrong value with 
   CHECK(refusal("lookupcache=some").find("all, none or pos") != std::string::npos);
   CHECK(refusal("vers=5").find("vers") != std::string::npos);
   CHECK(refusal("allow_other=1").find("allow_other") != std::string::npos);
+}
+
+namespace {
+
+/// Options of nfs(5) in nfs-utils 2.6.2, and those that later versions of the page or of the kernel have added.
+const std::vector<std::string> kOfNfs{
+    "nfsvers=4.2", "vers=3", "soft", "softerr", "hard", "softreval", "nosoftreval", "intr", "nointr",
+    "timeo=600", "retrans=2", "rsize=1048576", "wsize=1048576", "ac", "noac", "acregmin=3", "acregmax=60",
+    "acdirmin=30", "acdirmax=60", "actimeo=5", "bg", "fg", "nconnect=4", "max_connect=2", "rdirplus",
+    "nordirplus", "retry=1", "sec=krb5p", "sharecache", "nosharecache", "resvport", "noresvport",
+    "lookupcache=positive", "fsc", "nofsc", "sloppy", "proto=rdma", "proto=rdma6", "proto=tcp", "proto=tcp6",
+    "tcp", "rdma", "port=20049", "mountport=635", "mountproto=udp", "mounthost=other", "mountvers=3",
+    "namlen=255", "lock", "nolock", "cto", "nocto", "acl", "noacl", "local_lock=flock", "minorversion=1",
+    "clientaddr=192.0.2.1", "migration", "nomigration",
+    // later versions
+    "trunkdiscovery", "notrunkdiscovery", "xprtsec=none", "write=lazy", "write=eager", "write=wait",
+    "rdirplus=force", "fatal_neterrors=none", "alignwrite", "noalignwrite",
+    // nfs(5) leaves these to the kernel, and /proc/mounts shows them
+    "mountaddr=192.0.2.1", "addr=192.0.2.1", "bsize=4096", "posix", "noposix", "v2", "v3", "v4", "v4.0",
+    "v4.1", "v4.2", "fsc=name"};
+const std::vector<std::string> kRefusedOfNfs{"udp", "proto=udp", "proto=udp6", "xprtsec=tls", "xprtsec=mtls"};
+
+std::string name_of(const std::string& word) {
+  return word.substr(0, word.find('='));
+}
+
+}  // namespace
+
+TEST_CASE("mount options: each one of nfs(5) is accepted, or refused with a reason") {
+  for (const std::string& word : kOfNfs) {
+    CAPTURE(word);
+    MountOptions options;
+    CHECK(ok(set_options(options, word)));
+  }
+  for (const std::string& word : kRefusedOfNfs) {
+    CAPTURE(word);
+    MountOptions options;
+    const auto done = set_options(options, word);
+    REQUIRE_FALSE(done);
+    CHECK(done.error().text().find("'" + word + "' is not supported: ") != std::string::npos);
+  }
+}
+
+TEST_CASE("mount options: the error for an unknown one names all, and --help says something of each") {
+  const std::string unknown = with("zzzzzzzz").error().text(), help = help_text("mount.nfsrdma");
+  for (const auto& list : {kOfNfs, kRefusedOfNfs, {"allow_other", "_netdev", "comment=", "uhelper="}}) {
+    for (const std::string& word : list) {
+      CAPTURE(word);
+      CHECK((unknown + ",").find(" " + name_of(word) + ",") != std::string::npos);
+      CHECK(help.find(" " + name_of(word)) != std::string::npos);
+    }
+  }
+  CHECK(unknown.find("did you mean") == std::string::npos);
+  CHECK(with("noresvpart").error().text().find("did you mean 'noresvport'?") != std::string::npos);
+  CHECK(with("fsc4").error().text().find("did you mean 'fsc'?") != std::string::npos);
+}
+
+TEST_CASE("mount options: one without effect is noted with the reason, others are not") {
+  CHECK(set_to("hard,rsize=64K,_netdev,allow_other,x-systemd.automount").notes.empty());
+  const auto notes = set_to("tcp,fsc=a,max_connect=4").notes;
+  REQUIRE(notes.size() == 3);
+  CHECK(notes[0].find("option 'tcp' has no effect: the transport is always RDMA") == 0);
+  CHECK(notes[1].find("option 'fsc=a' has no effect: ") == 0);
+  CHECK(is_refused("max_connect=many"));
+  CHECK(is_refused("tcp=1"));
+  CHECK(is_refused("write=soon"));
+  CHECK(set_to("write=wait").cache.sync);
+  CHECK_FALSE(set_to("sync,write=eager").cache.sync);
+  CHECK(set_to("mountaddr=192.0.2.1").target.options.mount_host == "192.0.2.1");
+  CHECK(set_to("v4.1").target.options.minor_version == 1);
+  CHECK(has(set_to("context=system_u:object_r:nfs_t:s0"), "context=system_u:object_r:nfs_t:s0"));
+  CHECK(parse({"h:/p", "/m", "-v"})->verbose);
+  CHECK(parse({"h:/p", "/m", "-v"}, "mount.nfsrdma")->verbose);
+}
+
+TEST_CASE("mount options: sloppy ignores what is not known, wherever it stands") {
+  CHECK(with("frobnicate,sloppy"));
+  CHECK(parse({"-o", "frobnicate", "h:/p", "/m", "-o", "ro,sloppy"}));
+  CHECK_FALSE(parse({"h:/sloppy", "sloppy", "-o", "frobnicate"}));
+  CHECK_FALSE(with("sloppy,xprtsec=tls"));
 }
 
 TEST_CASE("mount options: the command line") {
