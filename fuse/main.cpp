@@ -5,7 +5,6 @@
 // failed).
 #include <fcntl.h>
 #include <malloc.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +22,7 @@
 #include "connect/resolve.h"
 #include "fuse/log.h"
 #include "fuse/mount.h"
+#include "fuse/mountpoint.h"
 #include "fuse/remount.h"
 
 namespace nfsrdma::fuse {
@@ -168,13 +168,10 @@ int main_of(const std::string& name, const std::vector<std::string>& words) {
   }
   if (options->fake) return 0;
   if (options->verbose) std::ranges::for_each(options->notes, say);
-  // A relative path would mean something else after chdir("/").
-  if (char* full = ::realpath(options->mountpoint.c_str(), nullptr); full != nullptr) {
-    options->mountpoint = full;
-    std::free(full);  // NOLINT: realpath's malloc
+  if (auto full = find_mountpoint(options->mountpoint); full) {
+    options->mountpoint = *full;
   } else {
-    say(options->mountpoint +
-        ": the mount point does not exist or cannot be reached; create it or check the path");
+    say(full.error().text());
     return kFailed;
   }
   if (options->remount) {
@@ -185,6 +182,10 @@ int main_of(const std::string& name, const std::vector<std::string>& words) {
   if (!options->log.empty() && options->log.front() != '/') {
     say("--log takes an absolute path, not '" + options->log + "'");
     return kUsage;
+  }
+  if (auto done = check_mountpoint(options->mountpoint, options->source); !done) {
+    say(done.error().text());
+    return kFailed;
   }
   if (options->foreground) {
     return run(*options, [](const std::string& text, int) {

@@ -16,7 +16,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -24,6 +23,7 @@
 #include "async/all.h"
 #include "engine/paths.h"
 #include "fuse/mountinfo.h"
+#include "fuse/mountpoint.h"
 #include "fuse/statistics.h"
 
 namespace nfsrdma::fuse {
@@ -166,13 +166,7 @@ Status Mount::start_on_server() {
   } catch (const std::system_error& fault) {
     return Error(ErrorKind::local, fault.code().value(), "mount", options_.mountpoint, fault.what());
   }
-  if (session_ == nullptr || fuse_session_mount(session_, options_.mountpoint.c_str()) != 0) {
-    return Error(
-        ErrorKind::local, EIO, "mount", options_.mountpoint,
-        "could not be mounted (libfuse's message is above). Check that the mount point is a directory that "
-        "you own, that /dev/fuse can be opened, and, if you are not root, that fusermount3 is installed");
-  }
-  mounted_ = true;
+  if (auto done = mount_session(); !done) return done;
   if (const auto mount = mounted_at(options_.mountpoint)) device_ = mount->device;
   const int fd = fuse_session_fd(session_);
   fuse_custom_io io{};
@@ -183,6 +177,22 @@ Status Mount::start_on_server() {
   }
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
   loop_.watch(fd, EPOLLIN, [this](std::uint32_t) { take_in(); });
+  return {};
+}
+
+/// Mounts, unless the place has been taken since the program looked at it first.
+Status Mount::mount_session() {
+  if (auto done = check_mountpoint(options_.mountpoint, options_.source); !done) return done;
+  const MountingLock lock;
+  if (auto done = check_not_mounted(mountinfo_now(), options_.mountpoint, options_.source); !done)
+    return done;
+  if (session_ == nullptr || fuse_session_mount(session_, options_.mountpoint.c_str()) != 0) {
+    return Error(
+        ErrorKind::local, EIO, "mount", options_.mountpoint,
+        "could not be mounted (libfuse's message is above). Check that the mount point is a directory that "
+        "you own, that /dev/fuse can be opened, and, if you are not root, that fusermount3 is installed");
+  }
+  mounted_ = true;
   return {};
 }
 
@@ -347,8 +357,7 @@ bool Mount::turn_until(const std::function<bool()>& so) {
 }
 
 bool Mount::is_at_mountpoint() const {
-  std::ifstream file("/proc/self/mountinfo");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = mountinfo_now();
   if (device_.empty() || text.empty()) return true;  // not known, for example because no descriptor is left
   const auto mount = topmost_mount(text, options_.mountpoint);
   return mount && mount->device == device_;

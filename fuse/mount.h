@@ -93,6 +93,7 @@ class Mount {
 
  private:
   Status start_on_server();
+  Status mount_session();
   void take_in();
   void give_memory();
   void learn_request_size();

@@ -30,12 +30,13 @@ std::optional<MountInfo> topmost_mount(const std::string& mountinfo, const std::
   std::istringstream lines(mountinfo);
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
-    std::string id, parent, root, where, word, source;
+    std::string id, parent, where, word;
     MountInfo one;
-    if (!(words >> id >> parent >> one.device >> root >> where >> one.options)) continue;
+    if (!(words >> id >> parent >> one.device >> one.root >> where >> one.options)) continue;
     if (unescaped(where) != mountpoint) continue;
     while (words >> word && word != "-") continue;  // optional fields
-    words >> one.type >> source >> one.super_options;
+    words >> one.type >> one.source >> one.super_options;
+    one.source = unescaped(one.source);
     found = one;
   }
   return found;
@@ -53,12 +54,10 @@ bool is_mounted_below(const std::string& mountinfo, const std::string& path) {
   return false;
 }
 
-namespace {
 std::string mountinfo_now() {
   std::ifstream file("/proc/self/mountinfo");
   return {std::istreambuf_iterator<char>(file), {}};
 }
-}  // namespace
 
 std::optional<MountInfo> mounted_at(const std::string& mountpoint) {
   return topmost_mount(mountinfo_now(), mountpoint);

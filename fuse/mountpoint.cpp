@@ -1,0 +1,76 @@
+#include "fuse/mountpoint.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "fuse/client_id.h"
+#include "fuse/mountinfo.h"
+
+namespace nfsrdma::fuse {
+namespace {
+
+/// Returns what to do about a path that cannot be used.
+std::string next_step(int code, const std::string& path) {
+  switch (code) {
+    case ENOENT:
+      return "create the mount point (mkdir -p " + path + "), or check its path";
+    case EACCES:
+      return "check the permissions of the directories above";
+    case ENOTDIR:
+      return "mount on a directory";
+    case ENOTCONN:
+      return "the program that served the mount there has ended; unmount it (fusermount3 -u " + path +
+             ", or as root umount -l " + path + "), then mount again";
+    default:
+      return "check the path";
+  }
+}
+
+Error unusable(const std::string& path, int code) {
+  return {ErrorKind::local, code, "mount", path, std::strerror(code) + ("; " + next_step(code, path))};
+}
+
+}  // namespace
+
+Result<std::string> find_mountpoint(const std::string& given) {
+  const std::unique_ptr<char, decltype(&std::free)> full(::realpath(given.c_str(), nullptr), &std::free);
+  if (full == nullptr) return unusable(given, errno);
+  return std::string(full.get());
+}
+
+Status check_mountpoint(const std::string& mountpoint, const std::string& source) {
+  struct stat facts{};
+  if (::stat(mountpoint.c_str(), &facts) != 0) return unusable(mountpoint, errno);
+  if (!S_ISDIR(facts.st_mode)) return unusable(mountpoint, ENOTDIR);
+  return check_not_mounted(mountinfo_now(), mountpoint, source);
+}
+
+Status check_not_mounted(const std::string& mountinfo, const std::string& mountpoint,
+                         const std::string& source) {
+  const auto mount = topmost_mount(mountinfo, mountpoint);
+  if (!mount || !mount->is_nfsrdma() || mount->source != source || mount->root != "/") return {};
+  return Error(ErrorKind::local, EBUSY, "mount", mountpoint,
+               source +
+                   " is already mounted here; to mount it with other options, unmount it first (umount " +
+                   mountpoint + ")");
+}
+
+MountingLock::MountingLock()
+    : directory_(::open(claims_directory().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {
+  constexpr int kTries = 50;
+  constexpr std::chrono::milliseconds kPause(20);
+  for (int i = 0; i < kTries && directory_.is_valid(); ++i) {
+    if (::flock(directory_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+}  // namespace nfsrdma::fuse

@@ -1,0 +1,62 @@
+// The place of a mount: what is there, and what can be done about it.
+#include "fuse/mountpoint.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace nfsrdma::fuse {
+namespace {
+
+/// A directory that goes with the test.
+struct Place {
+  const std::string path = [] {
+    std::string name = std::filesystem::temp_directory_path() / "nfsrdma-place-XXXXXX";
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    return std::filesystem::canonical(name).string();
+  }();
+  ~Place() { std::filesystem::remove_all(path); }
+};
+
+}  // namespace
+
+TEST_CASE("mount point: a missing one, a file and a directory") {
+  const Place place;
+  const std::string missing = place.path + "/none", file = place.path + "/file";
+  std::ofstream(file) << "text";
+  CHECK(check_mountpoint(place.path, "h:/p"));
+  CHECK(find_mountpoint(place.path + "/../" + place.path.substr(place.path.rfind('/') + 1)).value() ==
+        place.path);
+  const auto not_there = find_mountpoint(missing);
+  REQUIRE_FALSE(not_there);
+  CHECK(not_there.error().errno_value() == ENOENT);
+  CHECK(not_there.error().text().find("mkdir -p " + missing) != std::string::npos);
+  const auto no_directory = check_mountpoint(file, "h:/p");
+  REQUIRE_FALSE(no_directory);
+  CHECK(no_directory.error().errno_value() == ENOTDIR);
+  CHECK(no_directory.error().text().find(file) != std::string::npos);
+}
+
+TEST_CASE("mount point: an export that is mounted there already is refused, what lies below another is not") {
+  const std::string info =
+      "40 21 0:50 / /m rw - fuse.nfsrdma h:/a\\040b rw\n"
+      "41 21 0:51 / /below rw - fuse.nfsrdma h:/p rw\n"
+      "42 41 0:52 / /below rw - tmpfs tmpfs rw\n"
+      "43 21 0:50 /sub /part rw - fuse.nfsrdma h:/p rw\n"
+      "44 21 0:54 / /other rw - nfs4 h:/p rw\n";
+  const auto mounted = check_not_mounted(info, "/m", "h:/a b");
+  REQUIRE_FALSE(mounted);
+  CHECK(mounted.error().errno_value() == EBUSY);
+  CHECK(mounted.error().text().find("h:/a b is already mounted here") != std::string::npos);
+  CHECK(check_not_mounted(info, "/m", "h:/p"));      // another export
+  CHECK(check_not_mounted(info, "/below", "h:/p"));  // something else is on top
+  CHECK(check_not_mounted(info, "/part", "h:/p"));   // a bind mount of a part
+  CHECK(check_not_mounted(info, "/other", "h:/p"));  // another file system
+  CHECK(check_not_mounted(info, "/free", "h:/p"));
+}
+
+}  // namespace nfsrdma::fuse
