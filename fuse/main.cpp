@@ -1,10 +1,12 @@
 // nfsrdma-fuse, and mount.nfsrdma: connects, mounts, and goes into the background.
 //
 // The connection is made after the fork, by the process that will use it. The process that was started waits
-// until that process reports the result. The exit status is as in mount(8): 0, 1 (usage), 32 (the mount
-// failed).
+// until that process reports the result, and passes signals on to it. The exit status is as in mount(8): 0, 1
+// (usage), 8 (interrupted by a signal), 32 (the mount failed).
 #include <fcntl.h>
 #include <malloc.h>
+#include <poll.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <iostream>
 #include <memory>
@@ -19,6 +22,7 @@
 #include <utility>
 
 #include "async/backoff.h"
+#include "async/descriptor.h"
 #include "connect/resolve.h"
 #include "fuse/log.h"
 #include "fuse/mount.h"
@@ -28,7 +32,7 @@
 namespace nfsrdma::fuse {
 namespace {
 
-constexpr int kUsage = 1, kFailed = 32;
+constexpr int kUsage = 1, kInterrupted = 8, kFailed = 32;
 
 /// Returns the signals that end the mount, and SIGUSR1.
 sigset_t signals_taken() {
@@ -46,33 +50,102 @@ bool is_passing(const Error& error, const MountOptions& options) {
   return error.kind() == ErrorKind::connection || error.kind() == ErrorKind::timeout;
 }
 
-/// Waits between two attempts. Returns false if a signal came that asks for the end.
-bool pause(async::Clock::duration time, const sigset_t& signals) {
-  timespec left{};
-  left.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(time).count();
+/// A descriptor that is readable when a signal asks for the end. SIGUSR1 stays pending until the mount is
+/// served.
+async::Descriptor open_interrupt() {
+  sigset_t ending = signals_taken();
+  sigdelset(&ending, SIGUSR1);
+  return async::Descriptor(::signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+/// Waits between two attempts. Returns false if the descriptor became readable.
+bool pause(async::Clock::duration time, int interrupt) {
+  const auto until = async::Clock::now() + time;
   for (;;) {
-    const int got = ::sigtimedwait(&signals, nullptr, &left);
-    if (got < 0 && errno == EINTR) continue;  // the process was stopped and continued (signal(7))
-    if (got < 0) return errno == EAGAIN;
-    if (got != SIGUSR1) return false;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - async::Clock::now()).count();
+    pollfd signal{interrupt, POLLIN, 0};
+    const int ready = ::poll(&signal, 1, static_cast<int>(std::max<std::int64_t>(left, 0)));
+    if (ready >= 0) return ready == 0;
+    if (errno != EINTR) return false;  // EINTR: the process was stopped and continued (signal(7))
   }
 }
 
-Result<std::unique_ptr<Mount>> attempt(const MountOptions& options, const Log& log) {
+Result<std::unique_ptr<Mount>> attempt(const MountOptions& options, const Log& log, int interrupt) {
   const auto deadline = async::Clock::now() + options.target.options.connect_timeout;
-  auto addresses = connect::resolve(options.target.host, options.target.options.port, deadline, -1);
+  auto addresses = connect::resolve(options.target.host, options.target.options.port, deadline, interrupt);
   if (!addresses) return addresses.error();
   try {
     auto mount = std::make_unique<Mount>(options, *addresses, log);
-    if (auto done = mount->start(); !done) return done.error();
+    if (auto done = mount->start(interrupt); !done) return done.error();
     return mount;
   } catch (const std::system_error& fault) {  // no descriptor is left for its loop
     return Error(ErrorKind::local, fault.code().value(), "mount", options.mountpoint, fault.what());
   }
 }
 
+std::string counted(std::int64_t count, const std::string& unit) {
+  return std::to_string(count) + " " + unit + (count == 1 ? "" : "s");
+}
+
+/// Tells the user how the mount proceeds. As long as a process waits for the result, lines go to standard
+/// error. After the result has been reported, they go to the log.
+class Progress {
+ public:
+  using Ready = std::function<void(const std::string&, int)>;
+  Progress(const MountOptions& options, const Log& log, const Ready& ready)
+      : options_(options), log_(log), ready_(ready) {}
+
+  /// Reports the result if none has been reported.
+  void tell(const std::string& text, int status) {
+    if (!std::exchange(told_, true)) return ready_(text, status);
+    if (!text.empty()) log_(text);
+  }
+  void begin(unsigned attempt) const {
+    if (options_.verbose) line(options_.source + ": attempt " + std::to_string(attempt) + " to mount");
+  }
+  /// Called after a failure that may pass. The first failure is always printed or logged.
+  void failed(unsigned attempt, const std::string& text, async::Clock::duration pause) {
+    const std::string period = counted(options_.patience().count(), "minute");
+    if (attempt == 1 && options_.background)
+      return tell(text + "; trying again in the background for " + period, 0);
+    if (attempt == 1) return line(text + "; trying again for " + period);
+    const auto seconds = std::chrono::ceil<std::chrono::seconds>(pause).count();
+    if (options_.verbose) line(text + "; trying again in " + counted(seconds, "second"));
+  }
+
+ private:
+  void line(const std::string& text) const { told_ ? log_(text) : say(text); }
+
+  const MountOptions& options_;
+  const Log& log_;
+  const Ready& ready_;
+  bool told_ = false;
+};
+
+/// Mounts, and tries again for as long as the options say. Returns the Error of the last attempt.
+Result<std::unique_ptr<Mount>> mount_patiently(const MountOptions& options, const Log& log,
+                                               Progress& progress) {
+  const async::Descriptor interrupt = open_interrupt();
+  const auto last = async::Clock::now() + options.patience();
+  constexpr auto kFirst = std::chrono::seconds(1), kForeground = std::chrono::seconds(10),
+                 kBackground = std::chrono::seconds(30);
+  async::Backoff between(kFirst, options.background ? kBackground : kForeground);
+  const Error interrupted(ErrorKind::cancelled, EINTR, "mount", options.source,
+                          "interrupted by a signal; nothing was mounted");
+  for (unsigned count = 1;; ++count) {
+    progress.begin(count);
+    auto mount = attempt(options, log, interrupt.get());
+    if (mount) return mount;
+    if (mount.error().kind() == ErrorKind::cancelled) return interrupted;
+    const auto next = between.take();
+    if (!is_passing(mount.error(), options) || async::Clock::now() + next > last) return mount;
+    progress.failed(count, mount.error().text(), next);
+    if (!pause(next, interrupt.get())) return interrupted;
+  }
+}
+
 /// Calls `ready` once, with the message for the user and the exit status.
-int run(const MountOptions& options, const std::function<void(const std::string&, int)>& ready) {
+int run(const MountOptions& options, const Progress::Ready& ready) {
   const sigset_t signals = signals_taken();
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
@@ -81,33 +154,14 @@ int run(const MountOptions& options, const std::function<void(const std::string&
   // sizes.
   ::mallopt(M_MMAP_THRESHOLD, 128 << 10);
   const Log log = log_of(options);
-  // If attempts go on in the background, the waiting process gets its answer after the first one, and later
-  // messages are logged.
-  bool told = false;
-  const auto tell = [&](const std::string& text, int status) {
-    if (!std::exchange(told, true)) return ready(text, status);
-    if (!text.empty()) log(text);
-  };
-  const auto last = async::Clock::now() + options.patience();
-  constexpr auto kFirst = std::chrono::seconds(1), kForeground = std::chrono::seconds(10),
-                 kBackground = std::chrono::seconds(30);
-  async::Backoff between(kFirst, options.background ? kBackground : kForeground);
-  auto mount = attempt(options, log);
-  while (!mount) {
-    const Error error = mount.error();
-    const auto next = between.take();
-    if (!is_passing(error, options) || async::Clock::now() + next > last) {
-      tell(error.text(), kFailed);
-      return kFailed;
-    }
-    if (options.background && !told) tell(error.text() + "; retrying in the background", 0);
-    if (!pause(next, signals)) {
-      tell(error.text() + "; a signal arrived, so the mount is not retried", kFailed);
-      return kFailed;
-    }
-    mount = attempt(options, log);
+  Progress progress(options, log, ready);
+  auto mount = mount_patiently(options, log, progress);
+  if (!mount) {
+    const int status = mount.error().kind() == ErrorKind::cancelled ? kInterrupted : kFailed;
+    progress.tell(mount.error().text(), status);
+    return status;
   }
-  tell("", 0);
+  progress.tell("", 0);
   (*mount)->serve(signals);
   return 0;
 }
@@ -121,7 +175,61 @@ void into_background() {
   if (null > 2) ::close(null);
 }
 
+/// Writes the result for the waiting process. An error of write(2) means that this process was killed.
+void report(int pipe, const std::string& text, int status) {
+  const std::string message = static_cast<char>(status) + text;
+  [[maybe_unused]] const ssize_t written = ::write(pipe, message.data(), message.size());
+}
+
+struct Report {
+  std::string
+      message;  ///< an octet with the exit status, and a text for the user; empty: there was no report
+  bool interrupted = false;  ///< a signal asked for the end
+};
+
+/// Reads the report of the child. Passes signals on to the child, which may not have received them.
+Report report_of(pid_t child, int pipe) {
+  Report out;
+  const async::Descriptor signals = open_interrupt();
+  std::array<pollfd, 2> ready{pollfd{pipe, POLLIN, 0}, pollfd{signals.get(), POLLIN, 0}};
+  for (;;) {
+    if (::poll(ready.data(), ready.size(), -1) < 0) continue;  // EINTR
+    signalfd_siginfo signal{};
+    if (ready[1].revents != 0 &&
+        ::read(signals.get(), &signal, sizeof signal) == static_cast<ssize_t>(sizeof signal)) {
+      ::kill(child, static_cast<int>(signal.ssi_signo));
+      out.interrupted = true;
+    }
+    if (ready[0].revents == 0) continue;
+    std::array<char, 1024> piece{};
+    const ssize_t got = ::read(pipe, piece.data(), piece.size());
+    if (got <= 0) return out;
+    out.message.append(piece.data(), static_cast<std::size_t>(got));
+  }
+}
+
+/// Prints the report, and returns the exit status.
+int conclude(const MountOptions& options, pid_t child, const Report& report) {
+  if (report.message.empty()) {
+    say("the mount process ended before the mount was complete; run nfsrdma-fuse with -f to see why");
+    return kFailed;
+  }
+  const int status = static_cast<unsigned char>(report.message.front());
+  const std::string text = report.message.substr(1);
+  if (!text.empty()) say(text);
+  if (status != 0) ::waitpid(child, nullptr, 0);
+  if (status != 0 || !text.empty()) return status;
+  if (report.interrupted) {
+    say(options.mountpoint + ": a signal ends the mount; unmounting");
+    return kInterrupted;
+  }
+  if (options.verbose) say(options.source + " is mounted on " + options.mountpoint);
+  return status;
+}
+
 int in_background(const MountOptions& options) {
+  const sigset_t signals = signals_taken();
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::array<int, 2> pipe{};
   if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return kFailed;
   const pid_t child = ::fork();
@@ -132,24 +240,13 @@ int in_background(const MountOptions& options) {
   if (child == 0) {
     ::close(pipe[0]);
     return run(options, [&](const std::string& text, int status) {
-      const std::string message = static_cast<char>(status) + text;
-      if (::write(pipe[1], message.data(), message.size()) < 0) say(std::strerror(errno));
+      report(pipe[1], text, status);
       into_background();
       ::close(pipe[1]);
     });
   }
   ::close(pipe[1]);
-  std::string message;
-  std::array<char, 1024> piece{};
-  for (ssize_t got = 0; (got = ::read(pipe[0], piece.data(), piece.size())) > 0;) {
-    message.append(piece.data(), static_cast<std::size_t>(got));
-  }
-  if (message.empty()) {
-    say("the mount process ended before the mount was complete; run nfsrdma-fuse with -f to see why");
-    return kFailed;
-  }
-  if (message.size() > 1) say(message.substr(1));
-  return static_cast<unsigned char>(message[0]);
+  return conclude(options, child, report_of(child, pipe[0]));
 }
 
 int main_of(const std::string& name, const std::vector<std::string>& words) {

@@ -109,11 +109,25 @@ Mount::~Mount() {
   if (!receiving_.data) std::free(buffer_.mem);  // NOLINT: libfuse's malloc
 }
 
-Status Mount::start() {
+/// Runs turns until the task has ended. Returns an Error if `interrupt_` becomes readable before.
+template <class T>
+Result<T> Mount::run_to_its_end(async::Task<Result<T>> task) {
+  bool interrupted = false;
+  loop_.watch(interrupt_, EPOLLIN, [&interrupted](std::uint32_t) { interrupted = true; });
+  task.handle().resume();
+  loop_.end_turn();
+  while (!task.done() && !interrupted) loop_.turn(async::TimePoint::max());
+  loop_.unwatch(interrupt_);
+  if (task.done()) return task.await_resume();
+  return Error(ErrorKind::cancelled, EINTR, "mount", options_.source, "interrupted");
+}
+
+Status Mount::start(int interrupt) {
+  interrupt_ = interrupt;
   const auto deadline = loop_.now() + options_.target.options.connect_timeout;
-  if (auto done = loop_.run(server_.connect(deadline)); !done) return done;
+  if (auto done = run_to_its_end(server_.connect(deadline)); !done) return done;
   auto done = start_on_server();
-  if (done) return done;
+  if (done || done.error().kind() == ErrorKind::cancelled) return done;
   // The state on the server is given back at once, not left to expire with the lease.
   (void)loop_.run(server_.close(loop_.now() + 2s));
   return done;
@@ -123,7 +137,7 @@ Status Mount::start_on_server() {
   auto path = engine::Path::parse(options_.target.path);
   if (!path) return path.error();
   engine::Paths paths(*server_.engine());
-  auto root = loop_.run(paths.find(std::move(*path), true));
+  auto root = run_to_its_end(paths.find(std::move(*path), true));
   if (!root) return root.error();
   if (!root->attributes || root->attributes->type != FileType::directory) {
     return Error(ErrorKind::usage, ENOTDIR, "mount", options_.source, "is not a directory on the server");

@@ -38,8 +38,9 @@ class Mount {
   Mount& operator=(const Mount&) = delete;
 
   /// Connects and mounts. If this fails, the state on the server is given back, and the destructor does the
-  /// rest.
-  Status start();
+  /// rest. If the descriptor `interrupt` becomes readable before the mount is made, start() ends at once with
+  /// an Error of the kind `cancelled`, and the state on the server is left to expire.
+  Status start(int interrupt);
   /// Serves until the mount is unmounted, or until a signal of `signals` asks for the end. Then unwritten
   /// data is sent: first what the kernel holds, while its requests are still served; then, after the unmount,
   /// what this process holds. At last the state on the server is given back. A step is given up if the server
@@ -94,6 +95,8 @@ class Mount {
  private:
   Status start_on_server();
   Status mount_session();
+  template <class T>
+  Result<T> run_to_its_end(async::Task<Result<T>> task);
   void take_in();
   void give_memory();
   void learn_request_size();
@@ -124,6 +127,7 @@ class Mount {
 
   const MountOptions options_;
   const Log log_;
+  int interrupt_ = -1;  // start()'s
   RequestCounters request_counters_;
   InitReply init_reply_;
   StatisticsFiles statistics_files_{[this](auto* show) { return statistics(show); }};

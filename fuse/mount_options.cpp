@@ -530,7 +530,7 @@ std::string help_text(const std::string& name) {
                     "none. Unmount it with fusermount3 -u MOUNTPOINT, or umount.\n\n";
   out += line("-f", "stay in the foreground, and write messages to standard error");
   out += line("-d", "like -f, and show every request of the kernel");
-  out += line("-v, --verbose", "print which options have no effect");
+  out += line("-v, --verbose", "print each attempt to mount, and which options have no effect");
   out += line("--log FILE", "write messages to FILE instead of syslog");
   out += line("--help, --version", "");
   out += "\noptions, as in nfs(5):\n";

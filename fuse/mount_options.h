@@ -24,7 +24,7 @@ struct MountOptions {
   bool ring = true;                               ///< programs may have rings (nfsrdma/ring.h)
   bool local_flock = false, local_posix = false;  ///< local_lock
   bool foreground = false, help = false, version = false;
-  bool verbose = false;             ///< -v: print the notes
+  bool verbose = false;             ///< -v: print each attempt, and the notes
   bool fake = false;                ///< -f of mount(8): do everything but the mount
   bool sloppy = false;              ///< -s of mount(8): ignore options that are not known
   bool remount = false;             ///< change the mount that is there
