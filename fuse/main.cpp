@@ -19,6 +19,7 @@
 #include <iostream>
 #include <memory>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "async/backoff.h"
@@ -26,6 +27,7 @@
 #include "connect/resolve.h"
 #include "fuse/log.h"
 #include "fuse/mount.h"
+#include "fuse/mount_record.h"
 #include "fuse/mountpoint.h"
 #include "fuse/remount.h"
 
@@ -100,6 +102,7 @@ class Progress {
     if (!std::exchange(told_, true)) return ready_(text, status);
     if (!text.empty()) log_(text);
   }
+  [[nodiscard]] bool has_told() const { return told_; }
   void begin(unsigned attempt) const {
     if (options_.verbose) line(options_.source + ": attempt " + std::to_string(attempt) + " to mount");
   }
@@ -144,6 +147,16 @@ Result<std::unique_ptr<Mount>> mount_patiently(const MountOptions& options, cons
   }
 }
 
+/// Records the mount on a thread of its own, for a process that serves the mount meanwhile.
+std::jthread record_in_background(const MountOptions& options) {
+  if (is_recorded_by_mount8(options)) return {};
+  try {
+    return std::jthread([options] { record_mount(options); });
+  } catch (const std::system_error&) {  // no thread is left; the mount works without its record
+    return {};
+  }
+}
+
 /// Calls `ready` once, with the message for the user and the exit status.
 int run(const MountOptions& options, const Progress::Ready& ready) {
   const sigset_t signals = signals_taken();
@@ -161,8 +174,13 @@ int run(const MountOptions& options, const Progress::Ready& ready) {
     progress.tell(mount.error().text(), status);
     return status;
   }
+  std::jthread recording;
+  if (options.foreground || progress.has_told()) recording = record_in_background(options);
   progress.tell("", 0);
   (*mount)->serve(signals);
+  mount->reset();
+  if (recording.joinable()) recording.join();
+  forget_mount(options);
   return 0;
 }
 
@@ -223,6 +241,7 @@ int conclude(const MountOptions& options, pid_t child, const Report& report) {
     say(options.mountpoint + ": a signal ends the mount; unmounting");
     return kInterrupted;
   }
+  record_mount(options);
   if (options.verbose) say(options.source + " is mounted on " + options.mountpoint);
   return status;
 }

@@ -1,4 +1,4 @@
-// The place of a mount: what is there, and what can be done about it.
+// The place of a mount: what is there, what can be done about it, and what is recorded of the mount.
 #include "fuse/mountpoint.h"
 
 #include <doctest/doctest.h>
@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "fuse/mount_record.h"
 
 namespace nfsrdma::fuse {
 namespace {
@@ -57,6 +59,18 @@ TEST_CASE("mount point: an export that is mounted there already is refused, what
   CHECK(check_not_mounted(info, "/part", "h:/p"));   // a bind mount of a part
   CHECK(check_not_mounted(info, "/other", "h:/p"));  // another file system
   CHECK(check_not_mounted(info, "/free", "h:/p"));
+}
+
+TEST_CASE("mount record: _netdev, and of the options those that are meant for mount(8) and systemd") {
+  CHECK(recorded_options({}) == "_netdev");
+  CHECK(recorded_options({"rw", "_netdev", "x-gvfs-hide", "port=1", "uhelper=udisks2", "noauto"}) ==
+        "_netdev,x-gvfs-hide,uhelper=udisks2");
+  const auto is_left_to_mount8 = [](const std::string& name, const std::string& list) {
+    return is_recorded_by_mount8(*parse_command_line(name, {"h:/p", "/m", "-o", list}, true));
+  };
+  CHECK(is_left_to_mount8("mount.nfsrdma", "rw,_netdev"));
+  CHECK_FALSE(is_left_to_mount8("mount.nfsrdma", "rw"));
+  CHECK_FALSE(is_left_to_mount8("nfsrdma-fuse", "_netdev"));
 }
 
 }  // namespace nfsrdma::fuse
