@@ -11,6 +11,7 @@
 #include <memory>
 #include <thread>
 
+#include "connect/options.h"
 #include "fuse/client_id.h"
 #include "fuse/mountinfo.h"
 
@@ -46,9 +47,28 @@ Result<std::string> find_mountpoint(const std::string& given) {
   return std::string(full.get());
 }
 
+namespace {
+
+/// Returns true if both name one path of one server, in whichever form. The ports are not compared, because those of a
+/// mount that exists are not known.
+bool is_same_export(const std::string& one, const std::string& other) {
+  const auto a = connect::parse_target(one), b = connect::parse_target(other);
+  const auto trimmed = [](const std::string& path) { return path.substr(0, path.find_last_not_of('/') + 1); };
+  if (!a || !b) return one == other;
+  return a->host == b->host && trimmed(a->path) == trimmed(b->path);
+}
+
+}  // namespace
+
 Status check_mountpoint(const std::string& mountpoint, const std::string& source) {
   struct stat facts{};
-  if (::stat(mountpoint.c_str(), &facts) != 0) return unusable(mountpoint, errno);
+  if (::stat(mountpoint.c_str(), &facts) != 0) {
+    const int code = errno;
+    // Only the user who made a FUSE mount may look at it, unless the mount has allow_other.
+    if (code != EACCES || !mounted_at(mountpoint)) return unusable(mountpoint, code);
+    return Error(ErrorKind::local, EBUSY, "mount", mountpoint,
+                 "another user's file system is mounted here; unmount it first (umount " + mountpoint + ")");
+  }
   if (!S_ISDIR(facts.st_mode)) return unusable(mountpoint, ENOTDIR);
   return check_not_mounted(mountinfo_now(), mountpoint, source);
 }
@@ -56,7 +76,8 @@ Status check_mountpoint(const std::string& mountpoint, const std::string& source
 Status check_not_mounted(const std::string& mountinfo, const std::string& mountpoint,
                          const std::string& source) {
   const auto mount = topmost_mount(mountinfo, mountpoint);
-  if (!mount || !mount->is_nfsrdma() || mount->source != source || mount->root != "/") return {};
+  if (!mount || !mount->is_nfsrdma() || mount->root != "/" || !is_same_export(mount->source, source))
+    return {};
   return Error(ErrorKind::local, EBUSY, "mount", mountpoint,
                source +
                    " is already mounted here; to mount it with other options, unmount it first (umount " +

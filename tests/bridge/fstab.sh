@@ -64,7 +64,7 @@ check "-v names those without effect" grep -q "option 'noresvport' has no effect
 check "a mount by hand is recorded with _netdev" recorded _netdev
 expect_exit 32 "mount of what is mounted" by_hand -o "port=$port"
 one_sentence "the refusal" "$source is already mounted here" "umount $work/m"
-expect_exit 32 "nfsrdma-fuse of what is mounted" within "$fuse_binary" "$source" "$work/m" -o "port=$port"
+expect_exit 32 "nfsrdma-fuse of what is mounted" within "$fuse_binary" "nfs://127.0.0.1:$port/export" "$work/m"
 same "the export is mounted once" 1 "$(mounts)"
 check "fusermount3 -u" within fusermount3 -u "$work/m"
 check "the record goes with the mount" eventually 10 not_recorded
@@ -90,6 +90,14 @@ one_sentence "a dead mount" "$work/m" "not connected" "fusermount3 -u" "umount -
 check "what the message says helps" within umount -l "$work/m"
 check "the mount works then" at "$work/m"
 check "umount" within umount "$work/m"
+
+within chown 65534 "$work/m"
+user() { within env PATH=/usr/bin:/bin:/usr/sbin:/sbin setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+within_reach fuse_binary
+check "a user's mount" user "$fuse_binary" "$source" "$work/m" -o "port=$port"
+expect_exit 32 "root on a user's mount" at "$work/m"
+one_sentence "a user's mount" "another user's file system is mounted here" "umount $work/m"
+check "root unmounts the user's mount" within umount "$work/m"
 
 # --- a server that cannot be reached ----------------------------------------------------------------------------------
 # A peer that accepts connections and says nothing.

@@ -54,6 +54,9 @@ TEST_CASE("mount point: an export that is mounted there already is refused, what
   REQUIRE_FALSE(mounted);
   CHECK(mounted.error().errno_value() == EBUSY);
   CHECK(mounted.error().text().find("h:/a b is already mounted here") != std::string::npos);
+  CHECK_FALSE(check_not_mounted(info, "/m", "h:/a b/"));
+  CHECK_FALSE(check_not_mounted(info, "/m", "nfs://h:20050/a%20b"));
+  CHECK(check_not_mounted(info, "/m", "other:/a b"));
   CHECK(check_not_mounted(info, "/m", "h:/p"));      // another export
   CHECK(check_not_mounted(info, "/below", "h:/p"));  // something else is on top
   CHECK(check_not_mounted(info, "/part", "h:/p"));   // a bind mount of a part
