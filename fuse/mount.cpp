@@ -76,6 +76,14 @@ ssize_t write_reply(int fd, iovec* pieces, int count, void* mount) {
   return written;
 }
 
+/// Adds to the Error for a path that the server does not have how to find those that it exports.
+Error with_exports(const Error& error, const MountOptions& options) {
+  if (error.errno_value() != ENOENT) return error;
+  return {error.kind(), ENOENT, "mount", options.source,
+          error.message() + "; check the path: nfsrdma-cli exports " + options.target.host +
+              " lists what the server exports"};
+}
+
 connect::Surroundings surroundings(const ClientName& name) {
   connect::Surroundings out = connect::Surroundings::system(name.text());
   out.lock_records = lock_records_directory();
@@ -138,7 +146,7 @@ Status Mount::start_on_server() {
   if (!path) return path.error();
   engine::Paths paths(*server_.engine());
   auto root = run_to_its_end(paths.find(std::move(*path), true));
-  if (!root) return root.error();
+  if (!root) return with_exports(root.error(), options_);
   if (!root->attributes || root->attributes->type != FileType::directory) {
     return Error(ErrorKind::usage, ENOTDIR, "mount", options_.source, "is not a directory on the server");
   }
