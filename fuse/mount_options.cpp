@@ -415,11 +415,14 @@ void add_defaults_of_root(MountOptions& options) {
 
 namespace {
 
-/// Returns true if a list after -o has the option.
+/// Returns true if a list of -o has the option.
 bool lists_option(const std::vector<std::string>& words, const std::string& option) {
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    if (words[i - 1] == "-o" && ("," + words[i] + ",").find("," + option + ",") != std::string::npos)
-      return true;
+  bool is_list = false;  // the word before was -o
+  for (const std::string& word : words) {
+    const bool is_joined = word.starts_with("-o");
+    const std::string list = is_joined ? word.substr(2) : is_list ? word : "";
+    if (("," + list + ",").find("," + option + ",") != std::string::npos) return true;
+    is_list = word == "-o";
   }
   return false;
 }
@@ -456,6 +459,10 @@ Result<MountOptions> parse_command_line(const std::string& name, const std::vect
       auto list = argument();
       if (!list) return list.error();
       if (auto done = set_options(options, *list); !done) return done.error();
+    } else if (word.starts_with("-o")) {
+      if (auto done = set_options(options, std::string_view(word).substr(2)); !done) return done.error();
+    } else if (word == "-r" || word == "-w") {
+      if (auto done = set_options(options, word == "-r" ? "ro" : "rw"); !done) return done.error();
     } else if (word == "--log") {
       auto file = argument();
       if (!file) return file.error();
@@ -530,6 +537,7 @@ std::string help_text(const std::string& name) {
                     "none. Unmount it with fusermount3 -u MOUNTPOINT, or umount.\n\n";
   out += line("-f", "stay in the foreground, and write messages to standard error");
   out += line("-d", "like -f, and show every request of the kernel");
+  out += line("-r, -w", "the same as -o ro, -o rw");
   out += line("-v, --verbose", "print each attempt to mount, and which options have no effect");
   out += line("--log FILE", "write messages to FILE instead of syslog");
   out += line("--help, --version", "");

@@ -179,6 +179,7 @@ TEST_CASE("mount options: one without effect is noted with the reason, others ar
 TEST_CASE("mount options: sloppy ignores what is not known, wherever it stands") {
   CHECK(with("frobnicate,sloppy"));
   CHECK(parse({"-o", "frobnicate", "h:/p", "/m", "-o", "ro,sloppy"}));
+  CHECK(parse({"-ofrobnicate,sloppy", "h:/p", "/m"}));
   CHECK_FALSE(parse({"h:/sloppy", "sloppy", "-o", "frobnicate"}));
   CHECK_FALSE(with("sloppy,xprtsec=tls"));
 }
@@ -189,6 +190,10 @@ TEST_CASE("mount options: the command line") {
   CHECK(parse({"h:/p", "/m", "-f"})->foreground);
   CHECK(has(*parse({"h:/p", "/m", "-d"}), "debug"));
   CHECK(parse({"h:/p", "/m", "--log", "/x"})->log == "/x");
+  CHECK(has(*parse({"h:/p", "/m", "-oro,noatime"}), "noatime"));
+  CHECK(has(*parse({"h:/p", "/m", "-r"}, "mount.nfsrdma"), "ro"));
+  CHECK_FALSE(has(*parse({"h:/p", "/m", "-o", "ro", "-w"}), "ro"));
+  CHECK_FALSE(parse({"h:/p", "/m", "-ofrobnicate"}));
   CHECK_FALSE(parse({}));
   CHECK_FALSE(parse({"h:/p"}));
   CHECK_FALSE(parse({"h:/p", "/m", "more"}));
