@@ -1,10 +1,13 @@
 #include "fuse/log.h"
 
+#include <fcntl.h>
 #include <syslog.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "nfsrdma/one_line.h"
 
@@ -22,6 +25,19 @@ Log log_of(const MountOptions& options) {
   if (options.foreground) return [](const std::string& text) { say(text); };
   ::openlog("nfsrdma-fuse", LOG_PID, LOG_DAEMON);
   return [](const std::string& text) { ::syslog(LOG_WARNING, "%s", one_line(text).c_str()); };
+}
+
+Status check_log(const std::string& file) {
+  if (file.empty()) return {};
+  const auto refused = [&file](int code, const std::string& why) {
+    return Error(ErrorKind::usage, code, "--log", file, why);
+  };
+  // The daemon has another working directory than this process.
+  if (file.front() != '/') return refused(EINVAL, "the path is not absolute; write /path/to/file");
+  const int fd = ::open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0) return refused(errno, std::string(std::strerror(errno)) + "; name a file that can be written");
+  ::close(fd);
+  return {};
 }
 
 void say(std::string_view text) {

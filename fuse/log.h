@@ -15,6 +15,9 @@ using Log = std::function<void(const std::string&)>;
 /// Returns the log of a mount that is running: `--log`'s file, standard error in the foreground, else syslog.
 Log log_of(const MountOptions& options);
 
+/// Returns an Error if `file`, the value of --log, cannot be written. An empty one means syslog.
+Status check_log(const std::string& file);
+
 /// Writes "nfsrdma-fuse: <text>" to standard error.
 void say(std::string_view text);
 

@@ -295,8 +295,8 @@ int main_of(const std::string& name, const std::vector<std::string>& words) {
     if (!done) say(done.error().text());
     return done ? 0 : kFailed;
   }
-  if (!options->log.empty() && options->log.front() != '/') {
-    say("--log takes an absolute path, not '" + options->log + "'");
+  if (auto done = check_log(options->log); !done) {
+    say(done.error().text());
     return kUsage;
   }
   if (auto done = check_mountpoint(options->mountpoint, options->source); !done) {

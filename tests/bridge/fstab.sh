@@ -82,6 +82,8 @@ expect_exit 32 "a mount point that is missing" at "$work/none"
 one_sentence "a missing one" "$work/none" "no such file" "mkdir -p"
 expect_exit 32 "an export that is missing" within "$fuse_binary" 127.0.0.1:/none "$work/m" -o "port=$port"
 one_sentence "a missing export" "127.0.0.1:/none" "no such file" "nfsrdma-cli exports 127.0.0.1"
+expect_exit 1 "a log that cannot be written" within "$fuse_binary" "$source" "$work/m" -o "port=$port" --log "$work/none/log"
+one_sentence "such a log" "--log" "$work/none/log" "no such file"
 nsenter -t "$holder" -m -- "$fuse_binary" -f "$source" "$work/m" -o "port=$port" > "$work/dead.log" 2>&1 &
 daemon=$!
 check "a mount" eventually 10 mounted_once
