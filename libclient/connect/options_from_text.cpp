@@ -105,6 +105,8 @@ bool set_mountport(Options& options, std::string_view text) {
   return assign(options.mount_port, number<std::uint16_t>(text, 1, 65535));
 }
 bool set_mountproto(Options& options, std::string_view text) {
+  // nfs(5) also has tcp6 and udp6. The address of the mount service decides between IPv4 and IPv6.
+  if (text.ends_with('6')) text.remove_suffix(1);
   if (text != "tcp" && text != "udp") return false;
   options.mount_transport = text;
   return true;

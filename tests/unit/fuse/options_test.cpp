@@ -97,7 +97,7 @@ TEST_CASE("mount options: an unknown one is refused by name, a wrong value with 
   CHECK(refusal("retrans=many").find("0 to 100") != std::string::npos);
   CHECK(refusal("retrans").find("0 to 100") != std::string::npos);
   CHECK(refusal("hard=1").find("takes no value") != std::string::npos);
-  CHECK(refusal("acregmin=-1").find("seconds") != std::string::npos);
+  CHECK(refusal("acregmin=-1").find("seconds from 0 to 86400, not '-1'") != std::string::npos);
   CHECK(refusal("lookupcache=some").find("all, none or pos") != std::string::npos);
   CHECK(refusal("vers=5").find("vers") != std::string::npos);
   CHECK(refusal("allow_other=1").find("allow_other") != std::string::npos);
@@ -142,6 +142,21 @@ TEST_CASE("mount options: each one of nfs(5) is accepted, or refused with a reas
     REQUIRE_FALSE(done);
     CHECK(done.error().text().find("'" + word + "' is not supported: ") != std::string::npos);
   }
+}
+
+TEST_CASE("mount options: what /proc/mounts has for the kernel's NFS is accepted as it is") {
+  for (const char* line :
+       {"rw,relatime,vers=4.2,rsize=1048576,wsize=1048576,namlen=255,hard,fatal_neterrors=none,proto=rdma,"
+        "port=20049,timeo=600,retrans=2,sec=sys,clientaddr=192.0.2.5,local_lock=none,addr=192.0.2.1",
+        "ro,nosuid,noatime,vers=3,rsize=65536,wsize=65536,namlen=255,soft,nolock,noresvport,proto=rdma6,"
+        "nconnect=4,port=20049,timeo=100,retrans=3,sec=sys,mountaddr=2001:db8::1,mountvers=3,mountport=20048,"
+        "mountproto=udp6,fsc,lookupcache=pos,local_lock=all,addr=2001:db8::1"}) {
+    CAPTURE(line);
+    MountOptions options;
+    CHECK(ok(set_options(options, line)));
+  }
+  CHECK(set_to("mountproto=udp6").target.options.mount_transport == "udp");
+  CHECK(is_refused("mountproto=6"));
 }
 
 TEST_CASE("mount options: the error for an unknown one names all, and --help says something of each") {
