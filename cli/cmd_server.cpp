@@ -25,6 +25,14 @@ std::string server_target(const std::string& operand) {
   return bare ? operand + ":/" : operand;
 }
 
+/// Returns what Call::targets() returns for all operands.
+std::optional<std::vector<Target>> server_targets(Call& call) {
+  std::vector<std::string> operands;
+  operands.reserve(call.arguments.operands.size());
+  for (const std::string& operand : call.arguments.operands) operands.push_back(server_target(operand));
+  return call.targets(operands);
+}
+
 std::string in_milliseconds(double ns) {
   return fixed(ns / 1e6, 3);
 }
@@ -338,16 +346,20 @@ void run_ping(Call& call) {
   const std::string interval_text = call.arguments.value("interval").value_or("1");
   const auto interval = parse_interval(interval_text);
   if (!interval) return call.misused("--interval takes seconds from 0.001 on, not '" + interval_text + "'");
-  Result<Remote> remote = call.servers.at(server_target(call.arguments.operands[0]));
+  const auto targets = server_targets(call);
+  if (!targets) return;
+  Result<Remote> remote = call.servers.at(targets->front());
   if (!remote) return call.failed(remote.error());
   ping(call, *remote, count, *interval);
 }
 
 void run_info(Call& call) {
+  const auto targets = server_targets(call);
+  if (!targets) return;
   bool first = true;
-  for (const std::string& operand : call.arguments.operands) {
+  for (const Target& target : *targets) {
     if (!call.going()) return;
-    Result<Remote> remote = call.servers.at(server_target(operand));
+    Result<Remote> remote = call.servers.at(target);
     if (!remote) {
       call.failed(remote.error());
       continue;
@@ -365,23 +377,20 @@ void run_info(Call& call) {
 }
 
 void run_exports(Call& call) {
-  for (const std::string& operand : call.arguments.operands) {
+  const auto targets = server_targets(call);
+  if (!targets) return;
+  for (const Target& target : *targets) {
     if (!call.going()) return;
-    const Result<Target> target = call.servers.parse(server_target(operand));
-    if (!target) {
-      call.failed(target.error());
-      continue;
-    }
     if (call.has("mounts")) {
-      const Status listed = list_who_mounts(call, *target);
+      const Status listed = list_who_mounts(call, target);
       if (!listed) call.failed(listed.error());
       continue;
     }
-    const std::string version = target->options.get("vers").value_or("");  // "" if none was given
-    const Status mounts = version.starts_with('4') ? Status() : list_mount_exports(call, *target);
+    const std::string version = target.options.get("vers").value_or("");  // "" if none was given
+    const Status mounts = version.starts_with('4') ? Status() : list_mount_exports(call, target);
     if (!call.going()) return;
     const bool asks_nfs4 = version.empty() || version.starts_with('4');
-    const Status nfs4 = asks_nfs4 ? list_nfs4_exports(call, *target) : Status();
+    const Status nfs4 = asks_nfs4 ? list_nfs4_exports(call, target) : Status();
     // A server may have only one of the two services. Unless a version was given, an error counts only if
     // both fail.
     const bool none = !version.empty() || (!mounts && !nfs4);
@@ -396,10 +405,12 @@ void run_exports(Call& call) {
 }
 
 void run_df(Call& call) {
+  const auto targets = server_targets(call);
+  if (!targets) return;
   bool headed = call.json();
-  for (const std::string& operand : call.arguments.operands) {
+  for (const Target& target : *targets) {
     if (!call.going()) return;
-    Result<Remote> remote = call.servers.at(server_target(operand));
+    Result<Remote> remote = call.servers.at(target);
     const Result<FilesystemSpace> space =
         remote ? remote->client->space(remote->path) : Result<FilesystemSpace>(remote.error());
     if (!space) {

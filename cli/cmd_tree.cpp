@@ -38,12 +38,32 @@ Status make_with_parents(const Remote& remote, std::uint32_t mode) {
   }
 }
 
-/// Calls `act(source, target)` for each of several sources. The last operand is the target, which may be a
-/// directory.
-template <class Resolve, class Act>
-void into_target(Call& call, Resolve resolve, Act act) {
-  const std::vector<std::string>& operands = call.arguments.operands;
-  Result<Remote> target = call.servers.at(operands.back());
+/// What the operands before the last one are.
+enum class Sources : unsigned char {
+  targets,
+  texts,  ///< of symbolic links: paths for the program that follows the link
+};
+
+/// Returns true if all sources are on the server of the last target. Reports those that are not.
+bool are_on_one_server(Call& call, const std::vector<Target>& targets) {
+  bool all = true;
+  for (const Target& source : targets) {
+    if (are_on_same_server(source, targets.back())) continue;
+    call.failed(refused(call.command.name, {nullptr, source.path, source.host}, EXDEV,
+                        "is on another server than the last target; use get and put"));
+    all = false;
+  }
+  return all;
+}
+
+/// Calls `act(source, target)` with the path or text of each source. The last operand is the target, which
+/// may be a directory.
+template <class Act>
+void into_target(Call& call, Sources sources, const std::string& hint, Act act) {
+  const std::span<const std::string> operands = call.arguments.operands;
+  const auto targets = call.targets(sources == Sources::targets ? operands : operands.last(1), hint);
+  if (!targets || !are_on_one_server(call, *targets)) return;
+  Result<Remote> target = call.servers.at(targets->back());
   if (!target) return call.failed(target.error());
   const Result<Attributes> facts = target->client->stat(target->path);
   const bool directory = facts && facts->type == FileType::directory && !call.has("no-target-directory");
@@ -55,13 +75,9 @@ void into_target(Call& call, Resolve resolve, Act act) {
                                "is not a directory, and several sources need one; create it with mkdir"));
   }
   for (std::size_t i = 0; i + 1 < operands.size() && call.going(); ++i) {
-    const auto source = resolve(operands[i], *target);
-    if (!source) {
-      call.failed(source.error());
-      continue;
-    }
-    const Remote final_target = directory ? target->child(base_name(*source)) : *target;
-    if (const Status status = act(*source, final_target); !status) call.failed(status.error());
+    const std::string& source = sources == Sources::targets ? (*targets)[i].path : operands[i];
+    const Remote final_target = directory ? target->child(base_name(source)) : *target;
+    if (const Status status = act(source, final_target); !status) call.failed(status.error());
   }
 }
 
@@ -81,16 +97,8 @@ Result<bool> make_way(const std::string& existing, const Remote& target) {
   return true;
 }
 
-/// Returns the path of a source, which must be on the target's server.
-Result<std::string> same_server(Call& call, const std::string& operand, const Remote& target) {
-  Result<Remote> source = call.servers.at(operand);
-  if (!source) return source.error();
-  if (source->client != target.client) {
-    return refused(call.command.name, *source, EXDEV,
-                   "is on another server than the target; use get and put");
-  }
-  return source->path;
-}
+/// Follows the report of a local name among the targets of a command that works on one server.
+constexpr const char* local_hint = "; use put to copy from this machine, and get to copy to it";
 
 }  // namespace
 
@@ -108,20 +116,15 @@ void run_mkdir(Call& call) {
 }
 
 void run_mv(Call& call) {
-  into_target(
-      call,
-      [&](const std::string& operand, const Remote& target) { return same_server(call, operand, target); },
-      [](const std::string& source, const Remote& target) {
-        return target.client->rename(source, target.path);
-      });
+  into_target(call, Sources::targets, local_hint, [](const std::string& source, const Remote& target) {
+    return target.client->rename(source, target.path);
+  });
 }
 
 void run_cp(Call& call) {
   const bool preserve = call.has("preserve");
   into_target(
-      call,
-      [&](const std::string& operand, const Remote& target) { return same_server(call, operand, target); },
-      [&](const std::string& path, const Remote& target) -> Status {
+      call, Sources::targets, local_hint, [&](const std::string& path, const Remote& target) -> Status {
         const Remote source{target.client, path, target.host};
         const Result<Attributes> attributes = source.client->stat(source.path);
         if (!attributes) return attributes.error();
@@ -142,28 +145,22 @@ void run_cp(Call& call) {
 
 void run_ln(Call& call) {
   const bool symbolic = call.has("symbolic");
-  into_target(
-      call,
-      [&](const std::string& operand, const Remote& target) {
-        // The text of a symbolic link is taken as given: it is a path for the program that follows it, not a
-        // target.
-        return symbolic ? Result<std::string>(operand) : same_server(call, operand, target);
-      },
-      [&](const std::string& source, const Remote& target) -> Status {
-        const auto create = [&] {
-          return symbolic ? target.client->symlink(source, target.path)
-                          : target.client->link(source, target.path);
-        };
-        Status status = create();
-        if (status || status.error().errno_value() != EEXIST || !call.has("force")) return status;
-        if (!symbolic) {
-          const Result<bool> there = make_way(source, target);
-          if (!there) return there.error();
-          return *there ? Status() : create();
-        }
-        if (Status removed = target.client->remove_file(target.path); !removed) return removed;
-        return create();
-      });
+  into_target(call, symbolic ? Sources::texts : Sources::targets, "",
+              [&](const std::string& source, const Remote& target) -> Status {
+                const auto create = [&] {
+                  return symbolic ? target.client->symlink(source, target.path)
+                                  : target.client->link(source, target.path);
+                };
+                Status status = create();
+                if (status || status.error().errno_value() != EEXIST || !call.has("force")) return status;
+                if (!symbolic) {
+                  const Result<bool> there = make_way(source, target);
+                  if (!there) return there.error();
+                  return *there ? Status() : create();
+                }
+                if (Status removed = target.client->remove_file(target.path); !removed) return removed;
+                return create();
+              });
 }
 
 }  // namespace nfsrdma::cli

@@ -141,6 +141,22 @@ void Call::failed(const Error& error) {
   if (status == 0) status = exit_failed;
 }
 
+std::optional<std::vector<Target>> Call::targets(std::span<const std::string> operands,
+                                                 const std::string& hint) {
+  std::vector<Target> out;
+  for (const std::string& operand : operands) {
+    Result<Target> target = servers.parse(operand);
+    if (target) {
+      out.push_back(*std::move(target));
+    } else {
+      const Error& error = target.error();
+      failed({error.kind(), error.errno_value(), error.operation(), error.peer(), error.message() + hint});
+    }
+  }
+  if (out.size() < operands.size()) return std::nullopt;
+  return out;
+}
+
 void Call::misused(const std::string& message) {
   say(message + "; see 'nfsrdma-cli " + command.name + " --help'");
   status = exit_usage;

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "cli/command_line.h"
 #include "cli/interrupt.h"
@@ -34,11 +36,18 @@ struct Call {
   /// Reports a wrong command line. `message` is one sentence without a next step.
   void misused(const std::string& message);
 
+  /// Parses the operands as targets. Reports each operand that is no target, and returns nothing if there is
+  /// one: the command must not do anything then. `hint` follows the report.
+  [[nodiscard]] std::optional<std::vector<Target>> targets(std::span<const std::string> operands,
+                                                           const std::string& hint = "");
   /// Calls `act` for each operand from `first` on, and reports what it returns.
   template <class Act>
   void each(std::size_t first, Act act) {
-    for (std::size_t i = first; i < arguments.operands.size() && going(); ++i) {
-      Result<Remote> remote = servers.at(arguments.operands[i]);
+    const auto all = targets(std::span(arguments.operands).subspan(first));
+    if (!all) return;
+    for (const Target& target : *all) {
+      if (!going()) return;
+      Result<Remote> remote = servers.at(target);
       const Status status_of_act = remote ? act(*remote) : Status(remote.error());
       if (!status_of_act) failed(status_of_act.error());
     }

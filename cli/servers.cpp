@@ -14,6 +14,10 @@ std::string_view without_trailing_slashes(std::string_view path) {
 
 }  // namespace
 
+bool are_on_same_server(const Target& one, const Target& other) {
+  return one.host == other.host && one.options == other.options;
+}
+
 std::string join(std::string_view directory, std::string_view name) {
   std::string out(directory);
   if (!out.ends_with('/')) out += '/';
@@ -49,7 +53,7 @@ Result<Remote> Servers::at(std::string_view text) {
 
 Result<Remote> Servers::at(const Target& target) {
   for (const Server& server : servers_) {
-    if (server.target.host == target.host && server.target.options == target.options) {
+    if (are_on_same_server(server.target, target)) {
       return Remote{server.client.get(), target.path, target.host};
     }
   }

@@ -49,6 +49,8 @@ class Servers : private Observer {
   std::vector<Server> servers_;
 };
 
+/// Returns true if the targets share a client.
+bool are_on_same_server(const Target& one, const Target& other);
 /// Joins a directory and a name: "/a/b/" and "c" are "/a/b/c".
 std::string join(std::string_view directory, std::string_view name);
 /// Returns the last name of a path, "" for "/".
