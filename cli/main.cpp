@@ -3,11 +3,13 @@
 // main() looks the command up in the table (commands.cpp), reads its arguments, runs it, and turns the
 // outcome into an exit status: 0, 1 (an operation failed), 2 (usage), 128 + signal. The library's sessions
 // end before main() returns.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <span>
 
 #include "cli/commands.h"
@@ -25,6 +27,17 @@ std::string overview() {
   return out +
          "\n'nfsrdma-cli COMMAND --help' shows the options of a command, 'man nfsrdma-cli' describes "
          "everything.\nA target is host:/path or nfs://host[:port]/path[?opt=val&...].\n";
+}
+
+/// Opens those of the descriptors 0, 1 and 2 that are closed, because another file of the program would get
+/// their numbers, and would be read and written as standard input, output or error. Reading 0 and writing 1
+/// and 2 then fails (EBADF), so that lost output is an error.
+void occupy_standard_descriptors() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) >= 0) continue;
+    const int opened = ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    if (opened != fd) std::abort();  // a machine without /dev/null: nothing can work
+  }
 }
 
 int usage_error(const std::string& text) {
@@ -82,6 +95,7 @@ int dispatch(std::span<char*> words) {
 
 int main(int argc, char** argv) {
   namespace cli = nfsrdma::cli;
+  cli::occupy_standard_descriptors();
   cli::interrupt::install();
   // The umask is read while there is one thread: a file that another thread created meanwhile would not get
   // it.

@@ -32,6 +32,7 @@ constexpr auto advice = std::to_array<Advice>({
     {EROFS, "choose a writable place"},
     {EFBIG, "choose a file system for files of this size"},
     {ENAMETOOLONG, "choose a shorter name"},
+    {EBADF, "it is closed: open it, or redirect it to a file or /dev/null"},
     {EPIPE, "check the program that reads the output"},
     {EIO, "check the device it is on"},
     {ENOMEM, "free some memory or lower rsize= and wsize="},

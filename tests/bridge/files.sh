@@ -52,7 +52,30 @@ check_tree_edges() {
   rm -rf "$edge" "$work/locked"
 }
 
+# Descriptors that are closed when the program starts, and a full device.
+check_descriptors() {
+  local dir=$export/words
+  mkdir -p "$dir" && echo one > "$dir/a" && chown -R 65534:65534 "$dir"
+  cli ls "$(url words)" >&- 2> "$work/err"
+  same "ls with standard output closed" 1 $?
+  one_sentence "ls with standard output closed" "standard output" "bad file descriptor"
+  cli cat "$(url words/a)" >&- 2> "$work/err"
+  same "cat with standard output closed" 1 $?
+  one_sentence "cat with standard output closed" "standard output" "bad file descriptor"
+  cli cat "$(url words/a)" > /dev/full 2> "$work/err"
+  same "cat to a full device" 1 $?
+  one_sentence "cat to a full device" "no space left"
+  cli put - "$(url words/in)" <&- 2> "$work/err"
+  same "put with standard input closed" 1 $?
+  one_sentence "put with standard input closed" "standard input" "bad file descriptor"
+  cli rm "$(url words/none)" 2>&-
+  same "rm with standard error closed" 1 $?
+  check "put with standard input closed: nothing is left" test ! -e "$dir/in"
+  rm -rf "$dir"
+}
+
 use plain
+check_descriptors
 for size in 0 1 1023 1024 1025 4095 4096 4097 $((MiB - 1)) $((MiB + 1)) $((64 * MiB)); do check_content "$size"; done
 check_pipes
 check_given_up
