@@ -59,6 +59,16 @@ std::optional<std::string> take_mode(std::vector<std::string>& words) {
   return mode;
 }
 
+/// Gives the long options that have one dash their second one.
+void add_dashes(const Command& command, std::vector<std::string>& words) {
+  for (std::string& word : words) {
+    if (word == "--") return;
+    const bool is_long = std::ranges::any_of(
+        all_switches(command), [&](const Switch& option) { return word == std::string("-") + option.name; });
+    if (is_long) word.insert(0, 1, '-');
+  }
+}
+
 void store(const po::parsed_options& parsed, Arguments& out) {
   for (const po::option& option : parsed.options) {
     if (option.position_key >= 0) {
@@ -86,7 +96,8 @@ Status read_words(const Command& command, const std::vector<std::string>& words,
 Status check_operands(const Command& command, const Arguments& arguments) {
   const std::size_t count = arguments.operands.size();
   if (count < command.least) {
-    return usage(command, std::string(command.name) + " needs " + command.operands);
+    const std::string given = count == 0 ? "" : ", and got only '" + arguments.operands.back() + "'";
+    return usage(command, std::string(command.name) + " needs " + command.operands + given);
   }
   if (count > command.most) {
     return usage(command, std::string(command.name) + ": unexpected operand '" +
@@ -110,11 +121,22 @@ std::optional<std::string> Arguments::value(const std::string& name) const {
   return found->second.back();
 }
 
+std::vector<std::string> command_first(std::vector<std::string> words) {
+  auto at = words.begin();
+  while (at != words.end() && (at->starts_with("-o") || at->starts_with("--options"))) {
+    const bool value_follows = *at == "-o" || *at == "--options";
+    if (++at != words.end() && value_follows) ++at;
+  }
+  if (at != words.end()) std::rotate(words.begin(), at, at + 1);
+  return words;
+}
+
 Result<Arguments> parse_arguments(const Command& command, std::vector<std::string> words) {
   Arguments out;
   // Kerberos keys that come into this process must not end up in a core file.
   if (Status status = out.base.set("no_core", "yes"); !status) return status.error();
   const auto mode = command.mode_operand ? take_mode(words) : std::nullopt;
+  if (command.one_dash) add_dashes(command, words);
   if (Status status = read_words(command, words, out); !status) return status.error();
   out.help = out.has(help_option.name);
   if (out.help) return out;

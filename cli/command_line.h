@@ -33,6 +33,7 @@ struct Command {
   std::size_t least, most;    ///< operands
   bool facts = false;         ///< takes --json
   bool mode_operand = false;  ///< its first operand may look like an option: chmod -x
+  bool one_dash = false;      ///< its long options may have one dash, as find(1) has them: -name
 };
 
 /// The options and operands that were given to a command.
@@ -46,6 +47,9 @@ struct Arguments {
   /// Returns the last value given, if any.
   [[nodiscard]] std::optional<std::string> value(const std::string& name) const;
 };
+
+/// Moves the -o options that stand before the command behind it, where parse_arguments() takes them.
+std::vector<std::string> command_first(std::vector<std::string> words);
 
 /// Returns an Error (usage) that names the mistake, if there is one. With --help the rest is not checked.
 Result<Arguments> parse_arguments(const Command& command, std::vector<std::string> words);

@@ -39,7 +39,7 @@ constexpr auto cp_switches = std::to_array<Switch>({
      "the last operand is the name of the copy, even if it is a directory"},
 });
 constexpr auto find_switches = std::to_array<Switch>({
-    {'n', "name", "PATTERN", "list only names that match, such as '*.c'"},
+    {'n', "name", "PATTERN", "list only names that match, such as '*.c'; -name does the same"},
     {'t', "type", "TYPE",
      "list only f (files), d (directories), l (symbolic links), b, c (block, character devices), p (FIFOs) "
      "or s (sockets)"},
@@ -108,7 +108,8 @@ constexpr auto commands = std::to_array<Command>({
     {"get", run_get, "TARGET [LOCAL]", "copy files from a server", transfer_switches, 1, 2, true},
     {"put", run_put, "LOCAL TARGET", "copy files to a server", transfer_switches, 2, 2, true},
     {"cp", run_cp, "TARGET... TARGET", "copy files on a server", cp_switches, 2, any_number},
-    {"find", run_find, "TARGET...", "find files by name and type", find_switches, 1, any_number, true},
+    {"find", run_find, "TARGET...", "find files by name and type", find_switches, 1, any_number, true, false,
+     true},
     {"du", run_du, "TARGET...", "show the disk space that directory trees use", du_switches, 1, any_number,
      true},
     {"sum", run_sum, "TARGET...", "show SHA-256 checksums of files", sum_switches, 1, any_number, true},

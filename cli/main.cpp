@@ -20,8 +20,8 @@ namespace {
 
 std::string overview() {
   std::string out =
-      "usage: nfsrdma-cli COMMAND [OPTION]... OPERAND...\nWorks with files on an NFS server over RDMA. An "
-      "RDMA device is not required.\n\ncommands:\n";
+      "usage: nfsrdma-cli [-o OPT=VAL,...] COMMAND [OPTION]... OPERAND...\n"
+      "Works with files on an NFS server over RDMA. An RDMA device is not required.\n\ncommands:\n";
   for (const Command& command : all_commands())
     out += "  " + left(command.name, 10) + " " + command.summary + "\n";
   return out +
@@ -72,17 +72,36 @@ int print(const std::string& text) {
   return finish_output(out, 0);
 }
 
-int dispatch(std::span<char*> words) {
-  if (words.empty()) return usage_error("a command is missing; see 'nfsrdma-cli --help'");
-  const std::string name = words[0];
-  if (name == "--help" || name == "-h" || name == "help") return print(overview());
-  if (name == "--version") return print("nfsrdma-cli " NFSRDMA_VERSION "\n");
+const Command* find_command(const std::string& name) {
   const auto commands = all_commands();
-  const auto command =
+  const auto found =
       std::ranges::find(commands, name, [](const Command& row) { return std::string(row.name); });
-  if (command == commands.end()) {
-    return usage_error("unknown command '" + name + "'; 'nfsrdma-cli --help' lists the commands");
-  }
+  return found == commands.end() ? nullptr : &*found;
+}
+
+int unknown_command(const std::string& name) {
+  return usage_error("unknown command '" + name + "'; 'nfsrdma-cli --help' lists the commands");
+}
+
+/// "help" and "help COMMAND".
+int help(std::span<const std::string> words) {
+  if (words.empty()) return print(overview());
+  const Command* const command = find_command(words[0]);
+  return command == nullptr ? unknown_command(words[0]) : print(help_text(*command));
+}
+
+int dispatch(std::span<char*> argv) {
+  const std::vector<std::string> words = command_first({argv.begin(), argv.end()});
+  if (words.empty()) return usage_error("a command is missing; see 'nfsrdma-cli --help'");
+  const std::string& name = words[0];
+  if (name == "--help" || name == "-h") return print(overview());
+  if (name == "help") return help(std::span(words).subspan(1));
+  if (name == "--version") return print("nfsrdma-cli " NFSRDMA_VERSION "\n");
+  if (name.starts_with('-'))
+    return usage_error("option '" + name + "' needs a command before it; write nfsrdma-cli COMMAND " + name +
+                       ", or see 'nfsrdma-cli --help'");
+  const Command* const command = find_command(name);
+  if (command == nullptr) return unknown_command(name);
   const Result<Arguments> arguments = parse_arguments(*command, {words.begin() + 1, words.end()});
   if (!arguments) return usage_error(arguments.error().message());
   if (arguments->help) return print(help_text(*command));
@@ -90,7 +109,6 @@ int dispatch(std::span<char*> words) {
 }
 
 }  // namespace
-
 }  // namespace nfsrdma::cli
 
 int main(int argc, char** argv) {

@@ -74,8 +74,25 @@ check_descriptors() {
   rm -rf "$dir"
 }
 
+# Command lines as users of cp, find and ssh write them.
+check_command_lines() {
+  local dir=$export/words
+  mkdir -p "$dir/d/sub" && echo one > "$dir/a" && echo two > "$dir/d/sub/b" && chown -R 65534:65534 "$dir"
+  expect_exit 2 "rm of a file and of no target" cli rm "$(url words/a)" nonsense
+  one_sentence "rm of a file and of no target" "'nonsense'"
+  check "rm of a file and of no target: nothing is removed" test -e "$dir/a"
+  expect_exit 0 "-o before the command" cli -o vers=4.1 info "$root_url"
+  check "-o before the command: it counts" grep -qE 'NFS version: +4\.1' "$work/out"
+  expect_exit 2 "an option before the command" cli -l ls "$(url words)"
+  one_sentence "an option before the command" "'-l'" "COMMAND -l"
+  expect_exit 0 "help COMMAND" cli help find
+  check "help COMMAND: as COMMAND --help" grep -q -- --maxdepth "$work/out"
+  rm -rf "$dir"
+}
+
 use plain
 check_descriptors
+check_command_lines
 for size in 0 1 1023 1024 1025 4095 4096 4097 $((MiB - 1)) $((MiB + 1)) $((64 * MiB)); do check_content "$size"; done
 check_pipes
 check_given_up
