@@ -33,9 +33,7 @@ class Lister {
                                       const std::optional<Attributes>& attributes);
   [[nodiscard]] std::string long_line(const Remote& remote, const std::string& name,
                                       const std::optional<Attributes>& attributes);
-  [[nodiscard]] std::string shown(const std::string& name) const {
-    return call_.out.terminal() ? printable(name) : name;
-  }
+  [[nodiscard]] std::string shown(const std::string& name) const { return call_.shown(name); }
   /// "." and ".." of -a, which the protocol does not list.
   bool show_dots(const Remote& remote);
   void heading(const Remote& remote);
@@ -154,6 +152,7 @@ std::string Lister::long_line(const Remote& remote, const std::string& name,
 }  // namespace
 
 void run_ls(Call& call) {
+  if (!call.choose_line_end()) return;
   Lister lister(call);
   call.each(0, [&](const Remote& remote) { return lister.list(remote); });
 }

@@ -26,7 +26,7 @@ std::string server_target(const std::string& operand) {
 }
 
 /// Returns what Call::targets() returns for all operands.
-std::optional<std::vector<Target>> server_targets(Call& call) {
+std::optional<std::vector<Operand>> server_targets(Call& call) {
   std::vector<std::string> operands;
   operands.reserve(call.arguments.operands.size());
   for (const std::string& operand : call.arguments.operands) operands.push_back(server_target(operand));
@@ -357,9 +357,9 @@ void run_info(Call& call) {
   const auto targets = server_targets(call);
   if (!targets) return;
   bool first = true;
-  for (const Target& target : *targets) {
+  for (const Operand& operand : *targets) {
     if (!call.going()) return;
-    Result<Remote> remote = call.servers.at(target);
+    Result<Remote> remote = call.servers.at(operand);
     if (!remote) {
       call.failed(remote.error());
       continue;
@@ -379,7 +379,7 @@ void run_info(Call& call) {
 void run_exports(Call& call) {
   const auto targets = server_targets(call);
   if (!targets) return;
-  for (const Target& target : *targets) {
+  for (const auto& [target, given] : *targets) {
     if (!call.going()) return;
     if (call.has("mounts")) {
       const Status listed = list_who_mounts(call, target);
@@ -408,9 +408,9 @@ void run_df(Call& call) {
   const auto targets = server_targets(call);
   if (!targets) return;
   bool headed = call.json();
-  for (const Target& target : *targets) {
+  for (const Operand& operand : *targets) {
     if (!call.going()) return;
-    Result<Remote> remote = call.servers.at(target);
+    Result<Remote> remote = call.servers.at(operand);
     const Result<FilesystemSpace> space =
         remote ? remote->client->space(remote->path) : Result<FilesystemSpace>(remote.error());
     if (!space) {

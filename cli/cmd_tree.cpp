@@ -38,17 +38,17 @@ Status make_with_parents(const Remote& remote, std::uint32_t mode) {
   }
 }
 
-/// What the operands before the last one are.
+/// Kind of the operands before the last one.
 enum class Sources : unsigned char {
   targets,
   texts,  ///< of symbolic links: paths for the program that follows the link
 };
 
 /// Returns true if all sources are on the server of the last target. Reports those that are not.
-bool are_on_one_server(Call& call, const std::vector<Target>& targets) {
+bool are_on_one_server(Call& call, const std::vector<Operand>& targets) {
   bool all = true;
-  for (const Target& source : targets) {
-    if (are_on_same_server(source, targets.back())) continue;
+  for (const auto& [source, given] : targets) {
+    if (are_on_same_server(source, targets.back().target)) continue;
     call.failed(refused(call.command.name, {nullptr, source.path, source.host}, EXDEV,
                         "is on another server than the last target; use get and put"));
     all = false;
@@ -56,8 +56,8 @@ bool are_on_one_server(Call& call, const std::vector<Target>& targets) {
   return all;
 }
 
-/// Calls `act(source, target)` with the path or text of each source. The last operand is the target, which
-/// may be a directory.
+/// Calls `act(source, target)` for each source, whose path is the text of a link if it is one of
+/// Sources::texts. The last operand is the target, which may be a directory.
 template <class Act>
 void into_target(Call& call, Sources sources, const std::string& hint, Act act) {
   const std::span<const std::string> operands = call.arguments.operands;
@@ -75,8 +75,12 @@ void into_target(Call& call, Sources sources, const std::string& hint, Act act) 
                                "is not a directory, and several sources need one; create it with mkdir"));
   }
   for (std::size_t i = 0; i + 1 < operands.size() && call.going(); ++i) {
-    const std::string& source = sources == Sources::targets ? (*targets)[i].path : operands[i];
-    const Remote final_target = directory ? target->child(base_name(source)) : *target;
+    Remote source{target->client, operands[i], target->host};
+    if (sources == Sources::targets) {
+      source.path = (*targets)[i].target.path;
+      source.given = (*targets)[i].given;
+    }
+    const Remote final_target = directory ? target->child(base_name(source.path)) : *target;
     if (const Status status = act(source, final_target); !status) call.failed(status.error());
   }
 }
@@ -116,45 +120,43 @@ void run_mkdir(Call& call) {
 }
 
 void run_mv(Call& call) {
-  into_target(call, Sources::targets, local_hint, [](const std::string& source, const Remote& target) {
-    return target.client->rename(source, target.path);
+  into_target(call, Sources::targets, local_hint, [](const Remote& source, const Remote& target) {
+    return target.client->rename(source.path, target.path);
   });
 }
 
 void run_cp(Call& call) {
   const bool preserve = call.has("preserve");
-  into_target(
-      call, Sources::targets, local_hint, [&](const std::string& path, const Remote& target) -> Status {
-        const Remote source{target.client, path, target.host};
-        const Result<Attributes> attributes = source.client->stat(source.path);
-        if (!attributes) return attributes.error();
-        if (attributes->type == FileType::directory) {
-          if (!call.has("recursive"))
-            return refused("cp", source, EISDIR, "is a directory; use cp -r to copy it with its contents");
-          copy_tree(call, source, target);
-          return {};
-        }
-        Progress progress(std::string(base_name(path)), attributes->size, !call.has("quiet"));
-        Tree tree(call, progress);
-        Status done = copy_file(tree, source, target, *attributes, preserve);
-        tree.settle();
-        if (done) progress.finish(tree.bytes());
-        return done;
-      });
+  into_target(call, Sources::targets, local_hint, [&](const Remote& source, const Remote& target) -> Status {
+    const Result<Attributes> attributes = source.client->stat(source.path);
+    if (!attributes) return attributes.error();
+    if (attributes->type == FileType::directory) {
+      if (!call.has("recursive"))
+        return refused("cp", source, EISDIR, "is a directory; use cp -r to copy it with its contents");
+      copy_tree(call, source, target);
+      return {};
+    }
+    Progress progress(std::string(base_name(source.path)), attributes->size, !call.has("quiet"));
+    Tree tree(call, progress);
+    Status done = copy_file(tree, source, target, *attributes, preserve);
+    tree.settle();
+    if (done) progress.finish(tree.bytes());
+    return done;
+  });
 }
 
 void run_ln(Call& call) {
   const bool symbolic = call.has("symbolic");
   into_target(call, symbolic ? Sources::texts : Sources::targets, "",
-              [&](const std::string& source, const Remote& target) -> Status {
+              [&](const Remote& source, const Remote& target) -> Status {
                 const auto create = [&] {
-                  return symbolic ? target.client->symlink(source, target.path)
-                                  : target.client->link(source, target.path);
+                  return symbolic ? target.client->symlink(source.path, target.path)
+                                  : target.client->link(source.path, target.path);
                 };
                 Status status = create();
                 if (status || status.error().errno_value() != EEXIST || !call.has("force")) return status;
                 if (!symbolic) {
-                  const Result<bool> there = make_way(source, target);
+                  const Result<bool> there = make_way(source.path, target);
                   if (!there) return there.error();
                   return *there ? Status() : create();
                 }

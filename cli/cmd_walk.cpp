@@ -16,10 +16,6 @@
 namespace nfsrdma::cli {
 namespace {
 
-std::string shown(const Call& call, const Remote& remote) {
-  return call.out.terminal() ? printable(remote.path) : remote.path;
-}
-
 // ---- find ----
 
 std::optional<FileType> type_of(const std::string& letter) {
@@ -57,11 +53,12 @@ class Finder {
     const std::string name(base_name(remote.path));
     if (pattern_ && ::fnmatch(pattern_->c_str(), name.c_str(), 0) != 0) return;
     if (!json_) {
-      tree_.line(shown(call_, remote));
+      tree_.line(call_.shown(remote.target()));
       return;
     }
     tree_.line(json::Object()
                    .text("path", remote.path)
+                   .text("target", remote.target())
                    .text("type", type_name(attributes.type))
                    .text("mode", octal_mode(attributes.mode))
                    .number("size", attributes.size)
@@ -143,14 +140,18 @@ class Counter {
   }
   void show(const Remote& remote, std::uint64_t bytes) {
     if (json_) {
-      tree_.line(json::Object().text("path", remote.path).number("bytes", bytes).str());
+      tree_.line(json::Object()
+                     .text("path", remote.path)
+                     .text("target", remote.target())
+                     .number("bytes", bytes)
+                     .str());
       return;
     }
     constexpr std::uint64_t unit = 1024;
     const std::string size = human_      ? human_size(bytes)
                              : apparent_ ? std::to_string(bytes)
                                          : std::to_string((bytes + unit - 1) / unit);
-    tree_.line(size + "\t" + shown(call_, remote));
+    tree_.line(size + "\t" + call_.shown(remote.target()));
   }
 
   const Call& call_;
@@ -250,13 +251,18 @@ class Summer {
     show(remote, sink.sum(), *size);
   }
   void show(const Remote& remote, Sha256& sum, std::uint64_t size) {
-    if (!json_) {
-      const std::string line = checksum_line(sum.finish(), remote.path);
-      tree_.line(call_.out.terminal() ? printable(line) : line);
-      return;
+    if (json_) {
+      tree_.line(json::Object()
+                     .text("path", remote.path)
+                     .text("target", remote.target())
+                     .text("sha256", sum.finish())
+                     .number("size", size)
+                     .str());
+    } else if (call_.ends_lines_with_nul()) {
+      tree_.line(sum.finish() + "  " + remote.target());
+    } else {
+      tree_.line(call_.shown(checksum_line(sum.finish(), remote.target())));
     }
-    tree_.line(
-        json::Object().text("path", remote.path).text("sha256", sum.finish()).number("size", size).str());
   }
 
   const Call& call_;
@@ -268,6 +274,7 @@ class Summer {
 /// Lets a Walker look at each target.
 template <class Walker, class Look>
 void walk(Call& call, bool follow, Look look) {
+  if (!call.choose_line_end()) return;
   Progress none("", {}, false);
   Tree tree(call, none);
   Crowd crowd;

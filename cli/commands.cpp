@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "cli/format.h"
+
 namespace nfsrdma::cli {
 namespace {
 
@@ -14,6 +16,8 @@ constexpr auto exports_switches = std::to_array<Switch>({
     {'m', "mounts", nullptr,
      "list the clients that have mounted them instead, as recorded by the server's mount service"},
 });
+constexpr Switch null_switch = {'0', "null", nullptr,
+                                "end each line with a NUL character instead of a newline, for xargs -0"};
 constexpr auto ls_switches = std::to_array<Switch>({
     {'l', "long", nullptr, "show mode, links, owner, group, size and time, too"},
     {'a', "all", nullptr, "list names that begin with '.', too, including '.' and '..'"},
@@ -22,6 +26,7 @@ constexpr auto ls_switches = std::to_array<Switch>({
     {'d', "directory", nullptr, "list a directory itself, not its contents"},
     {'h', "human", nullptr, "with -l: sizes such as 1.5K"},
     {'n', "numeric", nullptr, "like -l, but show owners and groups as numbers"},
+    null_switch,
 });
 constexpr auto stat_switches = std::to_array<Switch>({
     {'L', "dereference", nullptr, "follow a symbolic link"},
@@ -44,14 +49,18 @@ constexpr auto find_switches = std::to_array<Switch>({
      "list only f (files), d (directories), l (symbolic links), b, c (block, character devices), p (FIFOs) "
      "or s (sockets)"},
     {'d', "maxdepth", "N", "descend at most N directory levels; 0: list the targets only"},
+    null_switch,
+    {0, "print0", nullptr, "do what -0 does"},
 });
 constexpr auto du_switches = std::to_array<Switch>({
     {'s', "summarize", nullptr, "one line for each target"},
     {'h', "human", nullptr, "sizes such as 1.5K"},
     {'b', "apparent-size", nullptr, "count the sizes of files in bytes instead of the space that they use"},
+    null_switch,
 });
 constexpr auto sum_switches = std::to_array<Switch>({
     {'r', "recursive", nullptr, "include the files in directories"},
+    null_switch,
 });
 constexpr auto mkdir_switches = std::to_array<Switch>({
     {'p', "parents", nullptr, "create missing parent directories, too; accept directories that exist"},
@@ -135,6 +144,17 @@ std::span<const Command> all_commands() {
   return commands;
 }
 
+bool Call::choose_line_end() {
+  if (!ends_lines_with_nul()) return true;
+  out.end_lines_with_nul();
+  if (json()) misused("--json and --null cannot be used together");
+  return !json();
+}
+
+std::string Call::shown(const std::string& name) const {
+  return out.terminal() && !ends_lines_with_nul() ? printable(name) : name;
+}
+
 void Call::failed(const Error& error) {
   if (error.kind() != ErrorKind::cancelled || !interrupt::raised()) say(error.text());
   // A usage error that names no peer concerns the command line itself, such as a malformed target.
@@ -142,20 +162,20 @@ void Call::failed(const Error& error) {
   if (status == 0) status = exit_failed;
 }
 
-std::optional<std::vector<Target>> Call::targets(std::span<const std::string> operands,
-                                                 const std::string& hint) {
-  std::vector<Target> out;
+std::optional<std::vector<Operand>> Call::targets(std::span<const std::string> operands,
+                                                  const std::string& hint) {
+  std::vector<Operand> parsed;
   for (const std::string& operand : operands) {
-    Result<Target> target = servers.parse(operand);
+    Result<Operand> target = servers.parse(operand);
     if (target) {
-      out.push_back(*std::move(target));
+      parsed.push_back(*std::move(target));
     } else {
       const Error& error = target.error();
       failed({error.kind(), error.errno_value(), error.operation(), error.peer(), error.message() + hint});
     }
   }
-  if (out.size() < operands.size()) return std::nullopt;
-  return out;
+  if (parsed.size() < operands.size()) return std::nullopt;
+  return parsed;
 }
 
 void Call::misused(const std::string& message) {

@@ -31,6 +31,14 @@ struct Call {
   /// Returns false if the command should stop: after a signal, or when standard output has failed.
   [[nodiscard]] bool going() const { return !interrupt::raised() && out.error() == 0; }
 
+  [[nodiscard]] bool ends_lines_with_nul() const { return has("null") || has("print0"); }
+  /// Lets NUL characters end the lines of the output if the user asks for that. Returns false if the command
+  /// line is wrong, which is reported.
+  [[nodiscard]] bool choose_line_end();
+  /// Returns a name as it is written to standard output: bytes that could act on a terminal are replaced
+  /// there, unless NUL characters end the lines.
+  [[nodiscard]] std::string shown(const std::string& name) const;
+
   /// Reports what failed, unless the user stopped it, and sets the exit status.
   void failed(const Error& error);
   /// Reports a wrong command line. `message` is one sentence without a next step.
@@ -38,16 +46,16 @@ struct Call {
 
   /// Parses the operands as targets. Reports each operand that is no target, and returns nothing if there is
   /// one: the command must not do anything then. `hint` follows the report.
-  [[nodiscard]] std::optional<std::vector<Target>> targets(std::span<const std::string> operands,
-                                                           const std::string& hint = "");
+  [[nodiscard]] std::optional<std::vector<Operand>> targets(std::span<const std::string> operands,
+                                                            const std::string& hint = "");
   /// Calls `act` for each operand from `first` on, and reports what it returns.
   template <class Act>
   void each(std::size_t first, Act act) {
     const auto all = targets(std::span(arguments.operands).subspan(first));
     if (!all) return;
-    for (const Target& target : *all) {
+    for (const Operand& operand : *all) {
       if (!going()) return;
-      Result<Remote> remote = servers.at(target);
+      Result<Remote> remote = servers.at(operand);
       const Status status_of_act = remote ? act(*remote) : Status(remote.error());
       if (!status_of_act) failed(status_of_act.error());
     }

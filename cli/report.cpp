@@ -68,7 +68,7 @@ bool Output::is_terminal() {
 
 bool Output::write(std::string_view text) {
   buffer_ += text;
-  if (buffer_.size() < buffer_size && !(terminal_ && text.ends_with('\n'))) return error_ == 0;
+  if (buffer_.size() < buffer_size && !(terminal_ && text.ends_with(line_end_))) return error_ == 0;
   return flush();
 }
 

@@ -26,7 +26,9 @@ class Output {
 
   /// Returns false once writing has failed, and the command should stop.
   bool write(std::string_view text);
-  bool line(std::string_view text) { return write(text) && write("\n"); }
+  bool line(std::string_view text) { return write(text) && write({&line_end_, 1}); }
+  /// Lets NUL characters end the lines.
+  void end_lines_with_nul() { line_end_ = '\0'; }
   bool flush();
   /// The errno of the first failure, 0 for none.
   [[nodiscard]] int error() const { return error_; }
@@ -37,6 +39,7 @@ class Output {
  private:
   static bool is_terminal();
   std::string buffer_;
+  char line_end_ = '\n';
   std::atomic<int> error_ = 0;
   bool terminal_ = is_terminal();
 };

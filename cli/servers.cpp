@@ -12,6 +12,35 @@ std::string_view without_trailing_slashes(std::string_view path) {
   return path;
 }
 
+/// Returns a part of a path as a URL has it (RFC 3986 2.1).
+std::string percent_encoded(std::string_view path) {
+  constexpr std::string_view digits = "0123456789ABCDEF", plain = "-._~/:@!$'()*+,;=";
+  std::string out;
+  for (const char c : path) {
+    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (is_letter || plain.find(c) != std::string_view::npos) {
+      out += c;
+      continue;
+    }
+    const auto octet = static_cast<unsigned char>(c);
+    out += '%';
+    out += digits[octet >> 4U];
+    out += digits[octet & 15U];
+  }
+  return out;
+}
+
+Given given_by(std::string_view text, const Target& target) {
+  Given out;
+  out.is_url = text.starts_with("nfs://");
+  const std::size_t question = out.is_url ? text.find('?') : std::string_view::npos;
+  out.text = text.substr(0, question);
+  if (question != std::string_view::npos) out.query = text.substr(question);
+  if (target.path == "/" && !out.text.ends_with('/')) out.text += '/';
+  out.path_size = target.path.size();
+  return out;
+}
+
 }  // namespace
 
 bool are_on_same_server(const Target& one, const Target& other) {
@@ -42,13 +71,32 @@ bool is_plain_name(std::string_view name) {
 }
 
 Remote Remote::child(std::string_view name) const {
-  return {client, join(path, name), host};
+  return {client, join(path, name), host, given};
+}
+
+std::string Remote::target() const {
+  if (!given) return text();
+  const std::string below = path.substr(given->path_size);
+  return given->text + (given->is_url ? percent_encoded(below) : below) + given->query;
+}
+
+Result<Operand> Servers::parse(std::string_view text) const {
+  Result<Target> target = parse_target(text, base_);
+  if (!target) return target.error();
+  auto given = std::make_shared<const Given>(given_by(text, *target));
+  return Operand{*std::move(target), std::move(given)};
 }
 
 Result<Remote> Servers::at(std::string_view text) {
-  const Result<Target> target = parse(text);
-  if (!target) return target.error();
-  return at(*target);
+  const Result<Operand> operand = parse(text);
+  if (!operand) return operand.error();
+  return at(*operand);
+}
+
+Result<Remote> Servers::at(const Operand& operand) {
+  Result<Remote> out = at(operand.target);
+  if (out) out->given = operand.given;
+  return out;
 }
 
 Result<Remote> Servers::at(const Target& target) {

@@ -13,12 +13,31 @@
 
 namespace nfsrdma::cli {
 
+/// A target as the user wrote it, without the options of a URL.
+struct Given {
+  std::string text;           ///< ends in '/' if it names the root
+  std::string query;          ///< "?opt=val", or ""
+  bool is_url = false;        ///< names that are appended must be percent-encoded
+  std::size_t path_size = 0;  ///< of the path that `text` stands for
+};
+
+/// A target and the text that it was parsed from.
+struct Operand {
+  Target target;
+  std::shared_ptr<const Given> given;
+};
+
 /// A target with its connection.
 struct Remote {
   Client* client = nullptr;
   std::string path;
   std::string host;
+  /// The operand that the path begins with; null if the path was found in another way.
+  std::shared_ptr<const Given> given = {};
 
+  /// Returns the target that other commands take: the operand as it was written, and what follows it in the
+  /// path, as find(1) prints names.
+  [[nodiscard]] std::string target() const;
   /// "host:/path", for people.
   [[nodiscard]] std::string text() const {
     return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + path;
@@ -32,9 +51,10 @@ class Servers : private Observer {
 
   /// Returns a target with its client, and connects the client if that has not been done.
   Result<Remote> at(std::string_view target);
+  Result<Remote> at(const Operand& operand);
   Result<Remote> at(const Target& target);
   /// Only parses, so that mistakes are found before anything is done.
-  [[nodiscard]] Result<Target> parse(std::string_view target) const { return parse_target(target, base_); }
+  [[nodiscard]] Result<Operand> parse(std::string_view target) const;
   /// Ends all sessions.
   void end() { servers_.clear(); }
 

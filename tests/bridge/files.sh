@@ -36,9 +36,9 @@ check_tree_edges() {
   mkfifo "$edge/in/fifo" && printf x > "$edge/in/$name"
   expect_exit 1 "sum of a FIFO" cli sum "$(url edge/in/fifo)"
   one_sentence "sum of a FIFO" FIFO
-  expect_exit 1 "sum -r with a FIFO" cli sum -r "$(url edge/in)"
+  expect_exit 1 "sum -r with a FIFO" cli sum -r -o "port=$bridge_port" 127.0.0.1:/export/edge/in
   one_sentence "sum -r with a FIFO" FIFO "skipped"
-  same "sum -r: lines as sha256sum's" "$(cd "$export" && find edge/in -type f -exec sha256sum {} + | sed 's|  |  /export/|' | sort)" "$(sort "$work/out")"
+  same "sum -r: lines as sha256sum's" "$(cd "$export" && find edge/in -type f -exec sha256sum {} + | sed 's|  |  127.0.0.1:/export/|' | sort)" "$(sort "$work/out")"
   expect_exit 1 "get -r to no name" cli get -rq "$(url edge/in)" ""
   one_sentence "get -r to no name" "no such file"
 
@@ -87,6 +87,8 @@ check_command_lines() {
   one_sentence "an option before the command" "'-l'" "COMMAND -l"
   expect_exit 0 "help COMMAND" cli help find
   check "help COMMAND: as COMMAND --help" grep -q -- --maxdepth "$work/out"
+  expect_exit 0 "find -name" cli find "$(url words)" -name 'b' -type f -print0
+  same "find -name: a target that other commands take" two "$(xargs -0 "$cli_binary" cat < "$work/out")"
   rm -rf "$dir"
 }
 

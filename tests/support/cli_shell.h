@@ -86,7 +86,15 @@ inline std::string lines_in_order(std::string_view text) {
   return in_order(std::move(lines));
 }
 
-/// Runs commands on the test server, which they call "srv".
+/// Puts the name that commands have for the test server in place of its address.
+inline std::string with_name(std::string text) {
+  constexpr std::string_view address = "127.0.0.1:/";
+  for (std::size_t at = 0; (at = text.find(address, at)) != std::string::npos;)
+    text.replace(at, address.size(), "srv:/");
+  return text;
+}
+
+/// Runs commands on the test server, which they call "srv". Their output calls it that, too.
 class Shell {
  public:
   Shell() : servers_(server.target().options) {
@@ -124,7 +132,7 @@ class Shell {
       output.flush();
       ran.status = call.status;
     }
-    ran.out = out.text();
+    ran.out = with_name(out.text());
     ran.err = err.text();
     return ran;
   }

@@ -1,4 +1,4 @@
-// What all commands have in common: the order in which they look at their operands.
+// Rules that all commands share: the order in which they look at their operands.
 #include "cli/commands.h"
 
 #include <string>
