@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <optional>
+#include <span>
+#include <string_view>
 
 #include "cli/commands.h"
 #include "cli/format.h"
@@ -24,8 +27,12 @@ bool is_dash(const std::string& operand) {
   return operand == "-";
 }
 
-Result<RemoteSource> open_remote(const Remote& remote) {
+/// `at_directory` says what to do about a directory.
+Result<RemoteSource> open_remote(const Remote& remote, const char* command, const char* at_directory) {
   Result<std::unique_ptr<File>> file = remote.client->open(remote.path, OpenMode::read);
+  if (!file && file.error().errno_value() == EISDIR)
+    return Error(ErrorKind::server, EISDIR, command, remote.text(),
+                 std::string("is a directory; ") + at_directory);
   if (!file) return file.error();
   Result<Attributes> attributes = (*file)->attributes();
   if (!attributes) return attributes.error();
@@ -52,7 +59,7 @@ void summarize(Call& call, const std::string& from, const std::string& to, std::
 /// program in its own way.
 Status copy_to_stdout(Call& call, const Remote& remote, Progress& progress) {
   if (!call.out.flush()) return {};
-  Result<RemoteSource> source = open_remote(remote);
+  Result<RemoteSource> source = open_remote(remote, call.command.name, "use ls to list it");
   if (!source) return source.error();
   Result<Download> download = make_download(*remote.client, *std::move(source), Download::Holes::read);
   if (!download) return download.error();
@@ -74,15 +81,16 @@ struct Destination {
   std::optional<std::uint32_t> kept_mode;  ///< permissions of the file that is replaced
 };
 
-Result<Destination> find_destination(const std::string& local, const Remote& remote) {
+/// `is_name`: `local` is the name of the copy, even if it is a directory.
+Result<Destination> find_destination(const std::string& local, const Remote& remote, bool is_name) {
   struct stat facts{};
   std::string path = local;
   bool there = stat(path.c_str(), &facts) == 0;
-  if (there && S_ISDIR(facts.st_mode)) {
+  if (there && S_ISDIR(facts.st_mode) && !is_name) {
     path = join(local, base_name(remote.path));
     if (base_name(remote.path).empty()) return local_error(EISDIR, "get", remote.text());
     there = stat(path.c_str(), &facts) == 0;
-  } else if (local.ends_with('/')) {
+  } else if (local.ends_with('/') && !(there && S_ISDIR(facts.st_mode))) {
     return local_error(there ? ENOTDIR : ENOENT, "get", local);
   }
   if (!there && errno != ENOENT) return local_error(errno, "stat", path);
@@ -124,9 +132,9 @@ Result<std::uint64_t> get_to_file(const Remote& remote, RemoteSource source, con
 
 Status get(Call& call, const Remote& remote, const std::string& local) {
   const auto start = Clock::now();
-  const Result<Destination> to = find_destination(local, remote);
+  const Result<Destination> to = find_destination(local, remote, call.has("no-target-directory"));
   if (!to) return to.error();
-  Result<RemoteSource> source = open_remote(remote);
+  Result<RemoteSource> source = open_remote(remote, "get", "use get -r to copy it with its contents");
   if (!source) return source.error();
   Progress progress(std::string(base_name(remote.path)), source->attributes.size, !call.has("quiet"));
   const Result<std::uint64_t> size =
@@ -205,7 +213,9 @@ Status put(Call& call, const std::string& path, const Remote& target) {
   const auto start = Clock::now();
   Result<Local> local = open_local(path);
   if (!local) return local.error();
-  const Result<Replaced> to = find_replaced(target, is_dash(path) ? "" : base_name(path));
+  std::optional<std::string_view> name = is_dash(path) ? "" : base_name(path);
+  if (call.has("no-target-directory")) name.reset();
+  const Result<Replaced> to = find_replaced(target, name);
   if (!to) return to.error();
   const std::uint32_t wanted = local->regular ? local->facts.st_mode & kPermissions : 0666U;
   const bool preserve = call.has("preserve") && local->regular;
@@ -219,6 +229,49 @@ Status put(Call& call, const std::string& path, const Remote& target) {
   return {};
 }
 
+Error local_usage(int errno_value, const char* command, const std::string& path, const char* message) {
+  return {ErrorKind::local, errno_value, command, path, message};
+}
+
+bool is_directory(const std::string& local) {
+  struct stat facts{};
+  return ::stat(local.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
+/// Copies what one operand of get names. A tree reports its failures itself.
+Status get_operand(Call& call, const Remote& remote, const std::string& local) {
+  if (call.has("recursive")) {
+    const Result<Attributes> attributes = remote.client->stat(remote.path);
+    if (!attributes) return attributes.error();
+    if (attributes->type == FileType::directory) {
+      get_tree(call, remote, local);
+      return {};
+    }
+  }
+  if (!is_dash(local)) return get(call, remote, local);
+  Progress progress(std::string(base_name(remote.path)), {}, !call.has("quiet") && !call.out.terminal());
+  return copy_to_stdout(call, remote, progress);
+}
+
+/// Copies what one operand of put names. A tree reports its failures itself.
+Status put_operand(Call& call, const std::string& local, const Remote& remote) {
+  if (!is_dash(local) && is_directory(local)) {
+    if (!call.has("recursive"))
+      return local_usage(EISDIR, "put", local, "is a directory; use put -r to copy it with its contents");
+    put_tree(call, local, remote);
+    return {};
+  }
+  return put(call, local, remote);
+}
+
+Status check_directory(const Remote& remote) {
+  const Result<Attributes> there = remote.client->stat(remote.path);
+  if (there && there->type == FileType::directory) return {};
+  if (!there && there.error().errno_value() != ENOENT) return there.error();
+  return Error(ErrorKind::server, ENOTDIR, "put", remote.text(),
+               "is not a directory, and several files need one; create it with mkdir");
+}
+
 }  // namespace
 
 void run_cat(Call& call) {
@@ -229,37 +282,54 @@ void run_cat(Call& call) {
 }
 
 void run_get(Call& call) {
-  const std::string local = call.arguments.operands.size() > 1 ? call.arguments.operands[1] : ".";
+  const std::span<const std::string> operands = call.arguments.operands;
+  const std::string local = operands.size() > 1 ? operands.back() : ".";
+  const auto sources = operands.first(std::max<std::size_t>(operands.size() - 1, 1));
   if (is_dash(local) && call.json())
     return call.misused("--json and '-' both write to standard output; use only one of them");
+  if (is_dash(local) && call.has("recursive"))
+    return call.misused("a directory tree cannot be written to standard output; name a local directory");
+  if (operands.size() > 1 && call.servers.parse(local))
+    return call.misused("get copies to this machine, and '" + local +
+                        "' is on a server; name a local directory last, or use put or cp");
+  if (call.has("no-target-directory") && operands.size() != 2)
+    return call.misused("get -T takes one target and the name of its copy");
   if (local.empty()) return call.failed(local_error(ENOENT, "get", "''"));
-  Result<Remote> remote = call.servers.at(call.arguments.operands[0]);
-  if (!remote) return call.failed(remote.error());
-  Status status;
-  if (call.has("recursive")) {
-    if (is_dash(local))
-      return call.misused("a directory tree cannot be written to standard output; name a local directory");
-    const Result<Attributes> attributes = remote->client->stat(remote->path);
-    if (attributes && attributes->type == FileType::directory) return get_tree(call, *remote, local);
+  const auto targets = call.targets(sources, "; to copy to a server, use put");
+  if (!targets) return;
+  if (targets->size() > 1 && !is_dash(local) && !is_directory(local))
+    return call.failed(local_usage(ENOTDIR, "get", local,
+                                   "is not a directory, and several targets need one; create it with mkdir"));
+  for (const Operand& operand : *targets) {
+    if (!call.going()) return;
+    const Result<Remote> remote = call.servers.at(operand);
+    const Status status = remote ? get_operand(call, *remote, local) : Status(remote.error());
+    if (!status) call.failed(status.error());
   }
-  if (is_dash(local)) {
-    Progress progress(std::string(base_name(remote->path)), {}, !call.has("quiet") && !call.out.terminal());
-    status = copy_to_stdout(call, *remote, progress);
-  } else {
-    status = get(call, *remote, local);
-  }
-  if (!status) call.failed(status.error());
 }
 
 void run_put(Call& call) {
-  Result<Remote> remote = call.servers.at(call.arguments.operands[1]);
+  const std::span<const std::string> operands = call.arguments.operands;
+  const auto sources = operands.first(operands.size() - 1);
+  const auto targets = call.targets(operands.last(1), "; to copy from a server, use get");
+  if (!targets) return;
+  for (const std::string& source : sources) {
+    struct stat facts{};
+    if (call.servers.parse(source) && ::lstat(source.c_str(), &facts) != 0)
+      return call.misused("put copies from this machine, and '" + source + "' is on a server; use cp or get");
+  }
+  if (call.has("no-target-directory") && sources.size() != 1)
+    return call.misused("put -T takes one file or directory and the target that its copy becomes");
+  const Result<Remote> remote = call.servers.at(targets->front());
   if (!remote) return call.failed(remote.error());
-  struct stat facts{};
-  const std::string& local = call.arguments.operands[0];
-  const bool is_tree = call.has("recursive") && stat(local.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
-  if (is_tree) return put_tree(call, local, *remote);
-  const Status status = put(call, call.arguments.operands[0], *remote);
-  if (!status) call.failed(status.error());
+  if (sources.size() > 1) {
+    if (const Status there = check_directory(*remote); !there) return call.failed(there.error());
+  }
+  for (const std::string& source : sources) {
+    if (!call.going()) return;
+    const Status status = put_operand(call, source, *remote);
+    if (!status) call.failed(status.error());
+  }
 }
 
 }  // namespace nfsrdma::cli

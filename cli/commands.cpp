@@ -35,6 +35,8 @@ constexpr auto transfer_switches = std::to_array<Switch>({
     {'r', "recursive", nullptr, "copy a directory with its contents, several files at once"},
     {'p', "preserve", nullptr, "preserve mode, times and holes; as root, owner and group, too"},
     {'q', "quiet", nullptr, "no progress bar"},
+    {'T', "no-target-directory", nullptr,
+     "the last operand is the name of the copy, even if it is a directory"},
 });
 constexpr auto cp_switches = std::to_array<Switch>({
     {'r', "recursive", nullptr, "copy directories with their contents, several files at once"},
@@ -114,8 +116,8 @@ constexpr auto commands = std::to_array<Command>({
     {"ls", run_ls, "TARGET...", "list directories, in the server's order", ls_switches, 1, any_number, true},
     {"stat", run_stat, "TARGET...", "show the attributes of files", stat_switches, 1, any_number, true},
     {"cat", run_cat, "TARGET...", "write files to standard output", {}, 1, any_number},
-    {"get", run_get, "TARGET [LOCAL]", "copy files from a server", transfer_switches, 1, 2, true},
-    {"put", run_put, "LOCAL TARGET", "copy files to a server", transfer_switches, 2, 2, true},
+    {"get", run_get, "TARGET... [LOCAL]", "copy files from a server", transfer_switches, 1, any_number, true},
+    {"put", run_put, "LOCAL... TARGET", "copy files to a server", transfer_switches, 2, any_number, true},
     {"cp", run_cp, "TARGET... TARGET", "copy files on a server", cp_switches, 2, any_number},
     {"find", run_find, "TARGET...", "find files by name and type", find_switches, 1, any_number, true, false,
      true},

@@ -56,12 +56,13 @@ void fill_template(std::string& name) {
 
 }  // namespace
 
-Result<Replaced> find_replaced(const Remote& target, std::string_view name) {
+Result<Replaced> find_replaced(const Remote& target, std::optional<std::string_view> name) {
   Remote remote = target;
   Result<Attributes> attributes = remote.client->stat(remote.path);
   if (attributes && attributes->type == FileType::directory) {
-    if (name.empty()) return remote_error(EISDIR, remote, "is a directory; name the file in it");
-    remote = remote.child(name);
+    if (!name) return remote_error(EISDIR, remote, "is a directory; omit -T to put the file into it");
+    if (name->empty()) return remote_error(EISDIR, remote, "is a directory; name the file in it");
+    remote = remote.child(*name);
     attributes = remote.client->stat(remote.path);
   } else if (remote.path.ends_with('/')) {
     return remote_error(ENOTDIR, remote,

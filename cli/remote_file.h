@@ -22,8 +22,8 @@ bool are_same(const Attributes& one, const Attributes& other);
 Result<Remote> without_links(Remote remote);
 
 /// Finds the file that a put creates or replaces. `name` is its name if `target` is a directory; "" if it has
-/// none (standard input).
-Result<Replaced> find_replaced(const Remote& target, std::string_view name);
+/// none (standard input). Nothing: `target` itself must be the file.
+Result<Replaced> find_replaced(const Remote& target, std::optional<std::string_view> name);
 
 struct RemoteTemporary {
   Remote remote;

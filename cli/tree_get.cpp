@@ -144,26 +144,41 @@ void TreeGet::large(const Remote& from, const LocalDirectory::Ref& to, const Tre
   tree_.count_file();
 }
 
+/// The directory that a copy becomes.
+struct Place {
+  std::string above;  ///< an existing directory
+  std::string name;   ///< of the copy in it; "" if the contents go into `above` itself
+  std::string path;   ///< of the copy, as the user would write it
+};
+
+Place find_place(const Call& call, const Remote& from, const std::string& to) {
+  struct stat facts{};
+  const bool there = ::stat(to.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
+  const bool is_inside = there && !call.has("no-target-directory");
+  const std::string_view name = base_name(is_inside ? std::string_view(from.path) : to);
+  if (is_inside && is_plain_name(name)) return {to, std::string(name), join(to, name)};
+  // The server's root has no name, and neither has "." or "..".
+  if (is_inside || !is_plain_name(name)) return {to, "", to};
+  return {std::string(directory_name(to)), std::string(name), to};
+}
+
 }  // namespace
 
 void get_tree(Call& call, const Remote& from, const std::string& to) {
   const Result<Attributes> attributes = from.client->stat(from.path);
   if (!attributes) return call.failed(attributes.error());
-  struct stat facts{};
-  const bool there = ::stat(to.c_str(), &facts) == 0;
-  const bool is_inside = there && S_ISDIR(facts.st_mode);
-  const std::string name(is_inside ? base_name(from.path) : base_name(to));
-  const auto above = LocalDirectory::open(is_inside ? to : std::string(directory_name(to)));
+  const Place place = find_place(call, from, to);
+  const auto above = LocalDirectory::open(place.above);
   if (!above) return call.failed(above.error());
   Progress progress(std::string(base_name(from.path)), {}, !call.has("quiet"));
   Tree tree(call, progress);
   Crowd crowd;
   TreeGet get(call, tree, crowd);
-  if (!is_plain_name(name)) {
-    crowd.add([&] { get.directory(from, *above); });  // the server's root goes into the existing directory
+  if (place.name.empty()) {
+    crowd.add([&] { get.directory(from, *above); });
   } else {
     crowd.add([&] {
-      const auto root = LocalDirectory::make_in(*above, name, *attributes, call.has("preserve"));
+      const auto root = LocalDirectory::make_in(*above, place.name, *attributes, call.has("preserve"));
       if (!root) return tree.failed(root.error());
       get.directory(from, *root);
     });
@@ -175,7 +190,7 @@ void get_tree(Call& call, const Remote& from, const std::string& to) {
   if (call.json()) {
     call.out.line(json::Object()
                       .text("source", from.text())
-                      .text("destination", is_inside ? join(to, name) : to)
+                      .text("destination", place.path)
                       .number("files", tree.files())
                       .number("bytes", tree.bytes())
                       .str());

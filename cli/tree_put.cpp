@@ -316,7 +316,8 @@ void put_tree(Call& call, const std::string& from, const Remote& to) {
   const Result<Attributes> there = to.client->stat(to.path);
   if (!there && there.error().errno_value() != ENOENT) return call.failed(there.error());
   const std::string_view name = base_name(from);
-  const bool is_inside = there && there->type == FileType::directory && is_plain_name(name);
+  const bool is_inside = there && there->type == FileType::directory && is_plain_name(name) &&
+                         !call.has("no-target-directory");
   const Result<Remote> target = is_inside ? to.child(name) : without_links(to);
   if (!target) return call.failed(target.error());
   Progress progress(std::string(name), {}, !call.has("quiet"));

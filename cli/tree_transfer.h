@@ -15,11 +15,14 @@
 
 namespace nfsrdma::cli {
 
-/// Copies the directory `from` to `to`, or to `to`/NAME if `to` is a directory.
+// Copies of a directory `from` to `to`, or to `to`/NAME if `to` is a directory and --no-target-directory is
+// not given.
+
+/// Copies a tree from a server.
 void get_tree(Call& call, const Remote& from, const std::string& to);
-/// Copies a local directory to a server, in the same way.
+/// Copies a local directory to a server.
 void put_tree(Call& call, const std::string& from, const Remote& to);
-/// Copies a tree within one server.
+/// Copies a tree within one server, to exactly `to`.
 void copy_tree(Call& call, const Remote& from, const Remote& to);
 /// Copies one file, of any size. With `preserve`, if need_a_handle() is true, the copy is a new file that
 /// replaces the existing one.

@@ -181,6 +181,92 @@ TEST_CASE("cli: put -r and get -r bring a tree there and back, whatever its name
   }
 }
 
+TEST_CASE("cli: a copy of a tree with -T goes to the same place again, and not below it") {
+  Shell shell;
+  const Place here;
+  here.write("t/a", "1");
+  here.write("t/sub/b", "2");
+  for (int turn = 0; turn < 2; ++turn) {
+    CAPTURE(turn);
+    CHECK(shell.status({"put", "-rT", here.path("t"), "srv:/u"}) == 0);
+    CHECK(shell.names("/u") == "a sub");
+    CHECK(shell.status({"get", "-rT", "srv:/u", here.path("v")}) == 0);
+    CHECK(here.read("v/sub/b") == "2");
+    CHECK_FALSE(std::filesystem::exists(here.path("v/u")));
+    CHECK(shell.status({"get", "-rT", "srv:/", here.path("all")}) == 0);
+    CHECK(here.read("all/u/a") == "1");
+  }
+  // "." has no name that it could be made under.
+  CHECK(shell.status({"get", "-rT", "srv:/u/sub", here.path("v/.")}) == 0);
+  CHECK(here.read("v/b") == "2");
+  CHECK(shell.status({"get", "-T", "srv:/u/a", here.path("v")}) == 1);
+  CHECK(shell.status({"get", "-T", "srv:/u/a", here.path("v/")}) == 1);
+  CHECK(shell.status({"put", "-T", here.path("t/a"), "srv:/u"}) == 1);
+  CHECK(shell.status({"get", "-T", "srv:/u/a", here.path("w")}) == 0);
+  CHECK(here.read("w") == "1");
+  CHECK(shell.status({"put", "-T", here.path("w"), "srv:/u/w"}) == 0);
+  CHECK(shell.content("/u/w") == "1");
+  CHECK(shell.names("/u") == "a sub w");
+  CHECK(shell.status({"get", "-rT", "srv:/u"}) == exit_usage);
+  CHECK(shell.status({"get", "-rT", "srv:/u", "srv:/u/sub", here.path("v")}) == exit_usage);
+  CHECK(shell.status({"put", "-T", here.path("w"), here.path("t/a"), "srv:/u"}) == exit_usage);
+}
+
+TEST_CASE("cli: get and put take several sources where the last operand is a directory") {
+  Shell shell;
+  const Place here;
+  shell.server.add_file("/a", "1");
+  shell.server.add_file("/b", "2");
+  shell.server.add_file("/t/c", "3");
+  CHECK(shell.status({"get", "-r", "srv:/a", "srv:/none", "srv:/t", "srv:/b", here.path()}) == 1);
+  CHECK(here.names() == "a b t");
+  CHECK(here.read("t/c") == "3");
+  CHECK(shell.run({"get", "srv:/a", "srv:/b", "-"}).out == "12");
+  CHECK(shell.status({"get", "srv:/a", "srv:/b", here.path("new")}) == 1);
+  CHECK(here.names() == "a b t");
+  shell.server.add_directory("/d");
+  CHECK(shell.status({"put", "-r", here.path("a"), here.path("none"), here.path("t"), "srv:/d"}) == 1);
+  CHECK(shell.names("/d") == "a t");
+  CHECK(shell.content("/d/t/c") == "3");
+  for (const char* target : {"srv:/new", "srv:/a"}) {
+    CAPTURE(target);
+    CHECK(shell.status({"put", here.path("a"), here.path("b"), target}) == 1);
+  }
+  CHECK(shell.names("/") == "a b d t");
+  CHECK(shell.content("/a") == "1");
+}
+
+TEST_CASE("cli: get and put say which command crosses the network in the other direction, or not at all") {
+  Shell shell;
+  const Place here;
+  here.write("f", "new");
+  shell.server.add_file("/a", "1");
+  shell.server.add_directory("/d");
+  struct Row {
+    std::vector<std::string> words;
+    const char* step;
+    int status;
+  };
+  for (const Row& row : {
+           Row{{"get", "srv:/a", "srv:/b"}, "or cp", exit_usage},
+           Row{{"get", "srv:/d", "srv:/a", "srv:/b"}, "or cp", exit_usage},
+           Row{{"get", here.path("f"), "srv:/a"}, "use put", exit_usage},
+           Row{{"get", here.path("f"), here.path()}, "use put", exit_usage},
+           Row{{"put", "srv:/a", "srv:/b"}, "use cp", exit_usage},
+           Row{{"put", "srv:/a", here.path("x")}, "use get", exit_usage},
+           Row{{"get", "srv:/d", here.path()}, "use get -r", exit_failed},
+           Row{{"put", here.path(), "srv:/"}, "use put -r", exit_failed},
+           Row{{"cat", "srv:/d"}, "use ls", exit_failed},
+       }) {
+    CAPTURE(row.step);
+    const Ran ran = shell.run(row.words);
+    CHECK(ran.status == row.status);
+    CHECK(ran.err.find(row.step) != std::string::npos);
+  }
+  CHECK(here.names() == "f");
+  CHECK(shell.names("/") == "a d");
+}
+
 TEST_CASE("cli: what cannot be copied of a tree is named, and the rest is copied") {
   Shell shell;
   const Place here, back;
