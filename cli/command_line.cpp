@@ -113,7 +113,32 @@ std::string switch_row(const Switch& option) {
   return "  " + left(std::move(names), 28) + " " + option.text + "\n";
 }
 
+/// Returns the words that give the option as often as it was given.
+std::string words_of(const Switch& option, const Arguments& arguments) {
+  const auto given = arguments.given.find(option.name);
+  if (given == arguments.given.end()) return "";
+  const std::string name =
+      option.letter != 0 ? std::string(" -") + option.letter : std::string(" --") + option.name;
+  if (option.value == nullptr) return name;
+  std::string out;
+  for (const std::string& value : given->second) out += name + " " + shell_word(value);
+  return out;
+}
+
 }  // namespace
+
+std::string line_for_shell(const Command& command, const Arguments& arguments,
+                           const std::vector<std::string>& operands) {
+  Arguments all = arguments;
+  all.given["no-target-directory"];
+  std::string out = std::string("nfsrdma-cli ") + command.name;
+  for (const Switch& option : all_switches(command)) out += words_of(option, all);
+  const bool has_dash =
+      std::ranges::any_of(operands, [](const std::string& operand) { return operand.starts_with('-'); });
+  if (has_dash) out += " --";
+  for (const std::string& operand : operands) out += " " + shell_word(operand);
+  return out;
+}
 
 std::optional<std::string> Arguments::value(const std::string& name) const {
   const auto found = given.find(name);

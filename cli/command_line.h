@@ -54,6 +54,11 @@ std::vector<std::string> command_first(std::vector<std::string> words);
 /// Returns an Error (usage) that names the mistake, if there is one. With --help the rest is not checked.
 Result<Arguments> parse_arguments(const Command& command, std::vector<std::string> words);
 
+/// Returns a line for a shell that runs the command with the same options, --no-target-directory, and these
+/// operands.
+std::string line_for_shell(const Command& command, const Arguments& arguments,
+                           const std::vector<std::string>& operands);
+
 /// Returns the text that --help prints for a command.
 std::string help_text(const Command& command);
 

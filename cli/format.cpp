@@ -145,6 +145,30 @@ std::string checksum_line(std::string_view sum, std::string_view name) {
   return (out += sum) + "  " + escaped;
 }
 
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string out;
+  bool is_plain = !text.empty(), is_printable = true;
+  for (const char c : text) {
+    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    is_plain = is_plain && (is_letter || std::string_view("-._/:,=+@%").find(c) != std::string_view::npos);
+    is_printable = is_printable && c >= ' ' && c <= '~';
+  }
+  if (is_plain) return std::string(text);
+  for (const char c : text) {
+    const auto octet = static_cast<unsigned char>(c);
+    if (is_printable) {
+      out += c == '\'' ? "'\\''" : std::string(1, c);
+    } else if (c >= ' ' && c <= '~') {
+      if (c == '\'' || c == '\\') out += '\\';
+      out += c;
+    } else {
+      out += std::string("\\x") + digits[octet >> 4U] + digits[octet & 15U];
+    }
+  }
+  return (is_printable ? "'" : "$'") + out + "'";
+}
+
 std::string left(std::string text, std::size_t width) {
   if (text.size() < width) text.append(width - text.size(), ' ');
   return text;

@@ -45,6 +45,10 @@ std::string printable(std::string_view name);
 /// backslash in front of the line says so.
 std::string checksum_line(std::string_view sum, std::string_view name);
 
+/// Returns the text as one word of a shell's command line, in quotes if it needs them. All characters of the
+/// word can be printed: others become $'\x1b', as in bash(1).
+std::string shell_word(std::string_view text);
+
 std::string left(std::string text, std::size_t width);
 std::string right(std::string text, std::size_t width);
 

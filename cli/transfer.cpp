@@ -40,7 +40,7 @@ std::size_t slots_of(const Info& info) {
 }  // namespace
 
 Error interrupted() {
-  return {ErrorKind::cancelled, EINTR, "", "", "interrupted; run it again to finish"};
+  return {ErrorKind::cancelled, EINTR, "", "", "interrupted"};
 }
 
 Depth choose_depth(std::size_t size, std::size_t slots, std::optional<std::uint64_t> total) {

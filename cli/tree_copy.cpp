@@ -233,6 +233,11 @@ Status copy_file(Tree& tree, const Remote& from, const Remote& to, const Attribu
   return done;
 }
 
+void say_interrupted(const Call& call, const std::string& from, const std::string& to) {
+  say("interrupted, so the copy is not complete; to copy everything again to the same place, run: " +
+      line_for_shell(call.command, call.arguments, {from, to}));
+}
+
 void copy_tree(Call& call, const Remote& from, const Remote& to) {
   const auto attributes = from.client->stat(from.path);
   if (!attributes) return call.failed(attributes.error());
@@ -253,7 +258,7 @@ void copy_tree(Call& call, const Remote& from, const Remote& to) {
   crowd.add([&] { copy.directory(from, *target, *attributes, nullptr); });
   crowd.run();
   tree.settle();
-  if (interrupt::raised()) return call.failed({ErrorKind::cancelled, EINTR, "", "", "interrupted"});
+  if (interrupt::raised()) return say_interrupted(call, from.target(), to.target());
   progress.finish(tree.bytes());
 }
 

@@ -184,7 +184,7 @@ void get_tree(Call& call, const Remote& from, const std::string& to) {
     });
   }
   crowd.run();
-  if (interrupt::raised()) return call.failed({ErrorKind::cancelled, EINTR, "", "", "interrupted"});
+  if (interrupt::raised()) return say_interrupted(call, from.target(), place.path);
   if (::syncfs((*above)->fd()) != 0) return call.failed(local_error(errno, "syncfs", to));
   progress.finish(tree.bytes());
   if (call.json()) {

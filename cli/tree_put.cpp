@@ -327,7 +327,7 @@ void put_tree(Call& call, const std::string& from, const Remote& to) {
   crowd.add([&] { put.directory(*source, *target, nullptr); });
   crowd.run();
   tree.settle();
-  if (interrupt::raised()) return call.failed({ErrorKind::cancelled, EINTR, "", "", "interrupted"});
+  if (interrupt::raised()) return say_interrupted(call, from, is_inside ? target->target() : to.target());
   progress.finish(tree.bytes());
   if (call.json()) {
     call.out.line(json::Object()

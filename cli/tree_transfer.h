@@ -24,6 +24,8 @@ void get_tree(Call& call, const Remote& from, const std::string& to);
 void put_tree(Call& call, const std::string& from, const Remote& to);
 /// Copies a tree within one server, to exactly `to`.
 void copy_tree(Call& call, const Remote& from, const Remote& to);
+/// Reports that a signal has ended a copy, with the command that makes it again in the same place.
+void say_interrupted(const Call& call, const std::string& from, const std::string& to);
 /// Copies one file, of any size. With `preserve`, if need_a_handle() is true, the copy is a new file that
 /// replaces the existing one.
 Status copy_file(Tree& tree, const Remote& from, const Remote& to, const Attributes& attributes,

@@ -16,7 +16,7 @@ use() {
 
 # What trees meet with: what is there already, links that lead back, names and objects that are unusual, an interruption.
 check_tree_edges() {
-  local name=$'a\nb\\c' edge=$export/edge turn pid
+  local name=$'a\nb\\c' edge=$export/edge turn pid again
   mkdir -p "$edge/in/empty" && echo one > "$edge/in/one" && ln -s one "$edge/in/link" && ln -s in "$edge/cur"
   chown -hR 65534:65534 "$edge"
   expect_exit 1 "cp -r of an empty directory onto a file" cli cp -rpq "$(url edge/in/empty)" "$(url edge/in/one)"
@@ -43,12 +43,15 @@ check_tree_edges() {
   one_sentence "get -r to no name" "no such file"
 
   mkdir -p "$work/locked/in" && head -c $((64 * MiB)) /dev/zero > "$work/locked/in/big" && chmod 555 "$work/locked/in"
-  setpriv --reuid 65534 --regid 65534 --clear-groups "$cli_binary" put -rq "$work/locked" "$(url edge/locked)" &
+  setpriv --reuid 65534 --regid 65534 --clear-groups "$cli_binary" put -rq "$work/locked" "$(url edge/locked)" 2> "$work/err" &
   pid=$!
   check "put -r is under way" eventually 20 test -s "$edge/locked/in/big"
   kill -INT "$pid" 2> /dev/null
   wait "$pid"
   same "put -r that was interrupted: a directory's mode" 555 "$(stat -c %a "$edge/locked/in")"
+  again=$(sed -n 's/.*run: nfsrdma-cli //p' "$work/err")
+  expect_exit 0 "put -r that was interrupted: the command that it prints" eval "cli ${again:-nothing}"
+  check "put -r that was interrupted: in the same place" diff -r "$work/locked" "$edge/locked"
   rm -rf "$edge" "$work/locked"
 }
 

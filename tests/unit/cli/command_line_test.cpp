@@ -57,4 +57,15 @@ TEST_CASE("command line: a missing operand is reported with those that are there
         "mv needs TARGET... TARGET, and got only 'S:/a'; see 'nfsrdma-cli mv --help'");
 }
 
+TEST_CASE("command line: the line that makes a copy again has the options and quotes that it needs") {
+  const auto given = parse({"get", "-rq", "-o", "port=1,uid=0", "S:/my dir", "here"});
+  REQUIRE(given);
+  const auto command = std::ranges::find(all_commands(), std::string("get"),
+                                         [](const Command& one) { return std::string(one.name); });
+  CHECK(line_for_shell(*command, *given, {"S:/my dir", "here/my dir"}) ==
+        "nfsrdma-cli get -r -q -T -o port=1,uid=0 'S:/my dir' 'here/my dir'");
+  CHECK(line_for_shell(*command, *given, {"S:/a", "-b"}) ==
+        "nfsrdma-cli get -r -q -T -o port=1,uid=0 -- S:/a -b");
+}
+
 }  // namespace nfsrdma::cli

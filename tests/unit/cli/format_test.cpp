@@ -168,3 +168,14 @@ TEST_CASE("cli: as many requests as the way needs, and no more buffers than the 
   CHECK(choose_depth(mib, 64, mib).places == 2);
   CHECK(choose_depth(16 * mib, 64, {}).buffers > choose_depth(16 * mib, 64, {}).places);
 }
+
+TEST_CASE("format: a word for a shell is quoted where it must be, and can always be printed") {
+  using cli::shell_word;
+  CHECK(shell_word("S:/a-b_c.d,e=f@g%20") == "S:/a-b_c.d,e=f@g%20");
+  CHECK(shell_word("") == "''");
+  CHECK(shell_word("a b") == "'a b'");
+  CHECK(shell_word("it's") == "'it'\\''s'");
+  CHECK(shell_word("a*?~&") == "'a*?~&'");
+  CHECK(shell_word("two\nlines") == "$'two\\x0alines'");
+  CHECK(shell_word("\x1b\\'\xff") == "$'\\x1b\\\\\\'\\xff'");
+}
