@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "cli/changes.h"
 #include "cli/commands.h"
 #include "cli/format.h"
 #include "cli/json.h"
@@ -61,13 +62,14 @@ Status copy_to_stdout(Call& call, const Remote& remote, Progress& progress) {
   if (!call.out.flush()) return {};
   Result<RemoteSource> source = open_remote(remote, call.command.name, "use ls to list it");
   if (!source) return source.error();
+  const Attributes before = source->attributes;
   Result<Download> download = make_download(*remote.client, *std::move(source), Download::Holes::read);
   if (!download) return download.error();
   StreamSink sink(STDOUT_FILENO);
   const Result<std::uint64_t> size = download->run(sink, stdout_name, shown_by(progress));
   if (size) {
     progress.finish(*size);
-    return {};
+    return check_unchanged(download->file(), before, call.command.name, remote.text(), Growth::accepted);
   }
   if (size.error().kind() != ErrorKind::local || size.error().peer() != stdout_name) return size.error();
   call.out.set_error(size.error().errno_value());
@@ -104,10 +106,14 @@ Result<std::uint64_t> get_to_stream(const Remote& remote, RemoteSource source, c
                                     Progress& progress) {
   const Descriptor fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
   if (fd.get() < 0) return interrupt::raised() ? interrupted() : local_error(errno, "open", path);
+  const Attributes before = source.attributes;
   Result<Download> download = make_download(*remote.client, std::move(source), Download::Holes::read);
   if (!download) return download.error();
   StreamSink sink(fd.get());
-  return download->run(sink, path, shown_by(progress));
+  Result<std::uint64_t> size = download->run(sink, path, shown_by(progress));
+  if (!size) return size;
+  const Status same = check_unchanged(download->file(), before, "get", remote.text());
+  return same ? size : same.error();
 }
 
 Result<std::uint64_t> get_to_file(const Remote& remote, RemoteSource source, const Destination& to,
@@ -121,6 +127,8 @@ Result<std::uint64_t> get_to_file(const Remote& remote, RemoteSource source, con
   FileSink sink(file->fd());
   const Result<std::uint64_t> size = download->run(sink, to.path, shown_by(progress));
   if (!size) return size.error();
+  const Status same = check_unchanged(download->file(), attributes, "get", remote.text());
+  if (!same) return same.error();
   Finished finished;
   finished.size = *size;
   finished.mode = to.kept_mode.value_or(attributes.mode & kPermissions & ~creation_mask());
@@ -173,6 +181,10 @@ Result<std::uint64_t> fill(Upload& upload, const Local& local, bool preserve, Pr
   Source source(local.fd.get(), local.regular, preserve);
   const Result<std::uint64_t> bytes = upload.run(source, local.name, shown_by(progress));
   if (!bytes) return bytes.error();
+  // Standard input is a stream, even if it comes from a file.
+  const Growth growth = local.regular ? Growth::counts : Growth::accepted;
+  if (S_ISREG(local.facts.st_mode) && has_changed(local.fd.get(), local.facts, growth))
+    return source_changed("put", local.name);
   std::uint64_t size = *bytes;
   if (preserve) {
     std::optional<std::uint64_t> longer;

@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "cli/changes.h"
 #include "cli/crowd.h"
 #include "cli/format.h"
 #include "cli/json.h"
@@ -230,8 +231,8 @@ class Summer {
       const Remote file = remote.child(files[i].name);
       if (!results[i]) {
         tree_.failed(results[i].error());
-      } else if (!results[i]->eof) {
-        one(file, files[i].attributes);  // it has grown
+      } else if (has_changed(files[i].attributes, *results[i])) {
+        report(copy_afresh(file, sum_of(file)));
       } else {
         Sha256 sum;
         sum.add(rooms[i].first(results[i]->count));
@@ -240,15 +241,25 @@ class Summer {
     }
   }
   void one(const Remote& remote, const Attributes& attributes) {
-    if (!tree_.going()) return;
+    if (tree_.going()) report(copy_listed(remote, attributes, sum_of(remote)));
+  }
+  void report(const Status& done) {
+    if (!done) tree_.failed(done.error());
+  }
+  CopyOf sum_of(const Remote& remote) {
+    return [this, &remote](const Attributes& attributes) { return read(remote, attributes); };
+  }
+  Status read(const Remote& remote, const Attributes& attributes) {
     auto file = remote.client->open(remote.path, OpenMode::read);
-    if (!file) return tree_.failed(file.error());
+    if (!file) return file.error();
     auto download = make_download(*remote.client, {*std::move(file), attributes}, Download::Holes::read);
-    if (!download) return tree_.failed(download.error());
+    if (!download) return download.error();
     SumSink sink;
     const auto size = download->run(sink, remote.text(), tree_.progress_of_one());
-    if (!size) return tree_.failed(size.error());
-    show(remote, sink.sum(), *size);
+    if (!size) return size.error();
+    const Status same = check_unchanged(download->file(), attributes, "sum", remote.text());
+    if (same) show(remote, sink.sum(), *size);
+    return same;
   }
   void show(const Remote& remote, Sha256& sum, std::uint64_t size) {
     if (json_) {

@@ -55,6 +55,7 @@ class Download {
 
   /// Leaves out the bytes before `offset`. Called before run().
   void begin_at(std::uint64_t offset) { next_offset_ = offset; }
+  [[nodiscard]] File& file() { return *file_; }
   /// Returns the size that the local file must have.
   Result<std::uint64_t> run(LocalEnd& sink, const std::string& sink_name, const Moved& moved);
 

@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <optional>
 
+#include "cli/changes.h"
 #include "cli/remote_file.h"
 #include "cli/transfer.h"
 #include "cli/tree_transfer.h"
@@ -34,13 +35,14 @@ class RemoteSink final : public LocalEnd {
 
 /// Copies from `offset` on by reading and writing. `from` is where the source was opened.
 Status pump(Tree& tree, const Remote& from, RemoteSource source, File& target, std::uint64_t offset) {
+  const Attributes before = source.attributes;
   auto download = make_download(*from.client, std::move(source), Download::Holes::read);
   if (!download) return download.error();
   download->begin_at(offset);
   RemoteSink sink(target);
   const auto size = download->run(sink, from.text(), tree.progress_of_one());
   if (sink.error()) return *sink.error();
-  return size ? Status() : Status(size.error());
+  return size ? check_unchanged(download->file(), before, "cp", from.text()) : Status(size.error());
 }
 
 /// Returns true if the server does not copy, or not these two files (RFC 7862 15.2.3). If a file may not be
@@ -50,13 +52,22 @@ bool is_declined(const Error& error) {
   return code == EOPNOTSUPP || (error.kind() == ErrorKind::server && (code == EXDEV || code == EPERM));
 }
 
+/// Checks that the source of a copy within the server is unchanged. Times are compared in place of the change
+/// attribute, because cloning a file may count as a change of it (XFS marks its blocks as shared).
+Status check_copied(const RemoteSource& source, const Remote& from) {
+  const Result<Attributes> now = source.file->attributes();
+  if (!now) return now.error();
+  const bool same = now->size == source.attributes.size && !have_other_times(source.attributes, *now);
+  return same ? Status() : Status(source_changed("cp", from.text()));
+}
+
 Status copy_data(Tree& tree, const Remote& from, RemoteSource source, File& target) {
   constexpr std::uint64_t step = 64U << 20;  // so that progress shows
   for (std::uint64_t offset = 0; tree.going();) {
     const auto copied = target.copy_from(*source.file, offset, offset, step);
     if (!copied && is_declined(copied.error())) return pump(tree, from, std::move(source), target, offset);
     if (!copied) return copied.error();
-    if (*copied == 0) return {};
+    if (*copied == 0) return check_copied(source, from);
     offset += *copied;
     tree.moved(*copied);
   }
@@ -132,7 +143,9 @@ void TreeCopy::directory(const Remote& from, const Remote& to, const Attributes&
         }
         crowd_.add([this, source, target, here, attributes = one.attributes] {
           if (!tree_.going()) return;
-          const Status done = copy_file(tree_, source, target, attributes, exact_);
+          const Status done = copy_listed(source, attributes, [&](const Attributes& now) {
+            return copy_file(tree_, source, target, now, exact_);
+          });
           if (!done) return tree_.failed(done.error());
         });
         break;
@@ -164,9 +177,10 @@ void TreeCopy::together(const Remote& from, const Remote& to, const std::vector<
     const Attributes& attributes = files[i].attributes;
     if (!got[i]) {
       tree_.failed(got[i].error());
-    } else if (!got[i]->eof) {  // it has grown
-      const Status done =
-          copy_file(tree_, from.child(files[i].name), to.child(files[i].name), attributes, exact_);
+    } else if (has_changed(attributes, *got[i])) {
+      const Remote source = from.child(files[i].name), target = to.child(files[i].name);
+      const Status done = copy_afresh(
+          source, [&](const Attributes& now) { return copy_file(tree_, source, target, now, exact_); });
       if (!done) tree_.failed(done.error());
     } else {
       writes.push_back({join(to.path, files[i].name), rooms[i].first(got[i]->count),

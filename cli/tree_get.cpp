@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "cli/changes.h"
 #include "cli/format.h"
 #include "cli/json.h"
 #include "cli/local_tree.h"
@@ -22,7 +23,10 @@ class TreeGet {
   void entry(const Remote& from, const LocalDirectory::Ref& to, TreeEntry& entry,
              std::vector<TreeEntry>& small);
   void together(const Remote& from, const LocalDirectory::Ref& to, const std::vector<TreeEntry>& files);
-  void large(const Remote& from, const LocalDirectory::Ref& to, const TreeEntry& entry);
+  /// Whether the attributes of an entry may still be those of the file.
+  enum class Listed : std::uint8_t { up_to_date, out_of_date };
+  void alone(const Remote& from, const LocalDirectory::Ref& to, const TreeEntry& entry, Listed listed);
+  Status one(const Remote& from, const LocalDirectory::Ref& to, const TreeEntry& entry);
   Status download(const Remote& from, const LocalDirectory::Ref& to, const TreeEntry& entry,
                   LocalDirectory::New& file);
   Status save(const LocalDirectory::Ref& to, const TreeEntry& entry, std::span<const std::byte> data);
@@ -60,7 +64,7 @@ void TreeGet::entry(const Remote& from, const LocalDirectory::Ref& to, TreeEntry
       if (entry.attributes.size <= small_file)
         small.push_back(std::move(entry));
       else
-        crowd_.add([this, remote, to, entry] { large(remote, to, entry); });
+        crowd_.add([this, remote, to, entry] { alone(remote, to, entry, Listed::up_to_date); });
       break;
     case FileType::symlink:
       crowd_.add([this, remote, to, entry] {
@@ -101,8 +105,8 @@ void TreeGet::together(const Remote& from, const LocalDirectory::Ref& to,
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (!results[i]) {
       tree_.failed(results[i].error());
-    } else if (!results[i]->eof) {
-      large(from.child(files[i].name), to, files[i]);  // it has grown
+    } else if (has_changed(files[i].attributes, *results[i])) {
+      alone(from.child(files[i].name), to, files[i], Listed::out_of_date);
     } else if (Status done = save(to, files[i], items[i].data.first(results[i]->count)); !done) {
       tree_.failed(done.error());
     } else {
@@ -127,19 +131,24 @@ Status TreeGet::download(const Remote& from, const LocalDirectory::Ref& to, cons
   // The file may end in a hole.
   if (::ftruncate(file.fd.get(), static_cast<off_t>(*size)) != 0)
     return local_error(errno, "set the size", path);
-  return {};
+  return check_unchanged(download->file(), entry.attributes, "get", from.text());
 }
 
-void TreeGet::large(const Remote& from, const LocalDirectory::Ref& to, const TreeEntry& entry) {
-  if (!tree_.going()) return;
+Status TreeGet::one(const Remote& from, const LocalDirectory::Ref& to, const TreeEntry& entry) {
   auto file = to->create(entry.name, exact_ ? kPrivateFile : entry.attributes.mode);
-  if (!file) return tree_.failed(file.error());
-  Status done = download(from, to, entry, *file);
-  if (done) {
-    done = to->finish(*file, entry.attributes, exact_);
-  } else {
-    to->discard(*file);
-  }
+  if (!file) return file.error();
+  const Status done = download(from, to, entry, *file);
+  if (done) return to->finish(*file, entry.attributes, exact_);
+  to->discard(*file);
+  return done;
+}
+
+void TreeGet::alone(const Remote& from, const LocalDirectory::Ref& to, const TreeEntry& entry,
+                    Listed listed) {
+  if (!tree_.going()) return;
+  const auto copy = [&](const Attributes& attributes) { return one(from, to, {entry.name, attributes}); };
+  const Status done =
+      listed == Listed::up_to_date ? copy_listed(from, entry.attributes, copy) : copy_afresh(from, copy);
   if (!done) return tree_.failed(done.error());
   tree_.count_file();
 }

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <climits>
 
+#include "cli/changes.h"
 #include "cli/json.h"
 #include "cli/local_tree.h"
 #include "cli/remote_file.h"
@@ -19,14 +20,6 @@ struct LocalEntry {
   std::string name;
   struct stat facts{};
 };
-
-/// Returns true if the file was written to since.
-bool has_changed(int fd, const struct stat& before) {
-  struct stat now{};
-  if (::fstat(fd, &now) != 0) return true;
-  return now.st_size != before.st_size || now.st_mtim.tv_sec != before.st_mtim.tv_sec ||
-         now.st_mtim.tv_nsec != before.st_mtim.tv_nsec;
-}
 
 class TreePut {
  public:
@@ -218,10 +211,7 @@ Result<std::unique_ptr<File>> TreePut::send(int fd, std::unique_ptr<File> file, 
   const std::uint64_t end = upload->end();
   file = upload->take_file();
   if (Status synced = file->sync(); !synced) return synced.error();
-  if (has_changed(fd, entry.facts)) {
-    return Error(ErrorKind::local, EBUSY, "put", path,
-                 "changed while it was read, so the copy may mix old and new contents; copy it again");
-  }
+  if (has_changed(fd, entry.facts)) return source_changed("put", path);
   if (end < size) {  // the file ends in a hole
     SetAttributes longer;
     longer.size = size;
@@ -316,8 +306,8 @@ void put_tree(Call& call, const std::string& from, const Remote& to) {
   const Result<Attributes> there = to.client->stat(to.path);
   if (!there && there.error().errno_value() != ENOENT) return call.failed(there.error());
   const std::string_view name = base_name(from);
-  const bool is_inside = there && there->type == FileType::directory && is_plain_name(name) &&
-                         !call.has("no-target-directory");
+  const bool is_inside =
+      there && there->type == FileType::directory && is_plain_name(name) && !call.has("no-target-directory");
   const Result<Remote> target = is_inside ? to.child(name) : without_links(to);
   if (!target) return call.failed(target.error());
   Progress progress(std::string(name), {}, !call.has("quiet"));

@@ -95,9 +95,29 @@ check_command_lines() {
   rm -rf "$dir"
 }
 
+# A source that another client truncates or extends while it is read: its reader waits for that in the middle.
+check_changes() {
+  local pid
+  rm -f "$work/reads" "$work/changed"
+  mkfifo -m 666 "$work/slow" && head -c $((64 * MiB)) /dev/zero > "$export/changing" && chmod 666 "$export/changing"
+  cli get "$(url changing)" "$work/slow" 2> "$work/get.err" &
+  pid=$!
+  # shellcheck disable=SC2016
+  timeout 60 bash -c 'head -c 100000 && touch "$1/reads" && until [ -e "$1/changed" ]; do sleep 0.05; done; cat' - "$work" < "$work/slow" > /dev/null &
+  check "get into a FIFO is under way" eventually 20 test -e "$work/reads"
+  expect_exit 0 "truncate -s $1" cli truncate -s "$1" "$(url changing)"
+  touch "$work/changed"
+  wait "$pid"
+  same "get of a file that is set to $1 meanwhile" 1 $?
+  check "get of a file that is set to $1 meanwhile says so" grep -q 'changing: get: changed while it was read' "$work/get.err"
+  rm -f "$work/slow" "$export/changing"
+}
+
 use plain
 check_descriptors
 check_command_lines
+check_changes 1M
+check_changes +1
 for size in 0 1 1023 1024 1025 4095 4096 4097 $((MiB - 1)) $((MiB + 1)) $((64 * MiB)); do check_content "$size"; done
 check_pipes
 check_given_up
