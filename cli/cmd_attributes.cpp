@@ -13,6 +13,7 @@ constexpr std::uint32_t file_mode = 0666;
 Result<bool> create_if_missing(Call& call, const Remote& remote, const Status& status) {
   if (status || status.error().errno_value() != ENOENT) return status ? Result<bool>(true) : status.error();
   if (call.has("no-create")) return false;
+  if (remote.path.ends_with('/')) return status.error();  // the name of a directory
   OpenFlags flags;
   flags.create = true;
   flags.mode = file_mode & ~creation_mask();

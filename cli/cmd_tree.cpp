@@ -56,6 +56,19 @@ bool are_on_one_server(Call& call, const std::vector<Operand>& targets) {
   return all;
 }
 
+/// A path that ends in a slash names a directory. mv and cp -r may make one by that name from another one.
+Status check_slash(Call& call, const Remote& target, const Result<Attributes>& there,
+                   const std::string& source) {
+  if (!target.path.ends_with('/') || (there && there->type == FileType::directory)) return {};
+  if (!there && call.command.run != run_ln) {
+    const Result<Attributes> attributes = target.client->stat(source, false);
+    if (!attributes) return attributes.error();
+    if (attributes->type == FileType::directory) return {};
+  }
+  return refused(call.command.name, target, ENOTDIR,
+                 "is not a directory; omit the trailing slash, or create it with mkdir");
+}
+
 /// Calls `act(source, target)` for each source, whose path is the text of a link if it is one of
 /// Sources::texts. The last operand is the target, which may be a directory.
 template <class Act>
@@ -74,6 +87,8 @@ void into_target(Call& call, Sources sources, const std::string& hint, Act act) 
     return call.failed(refused(call.command.name, *target, ENOTDIR,
                                "is not a directory, and several sources need one; create it with mkdir"));
   }
+  if (const Status right = check_slash(call, *target, facts, targets->front().target.path); !right)
+    return call.failed(right.error());
   for (std::size_t i = 0; i + 1 < operands.size() && call.going(); ++i) {
     Remote source{target->client, operands[i], target->host};
     if (sources == Sources::targets) {

@@ -64,6 +64,30 @@ TEST_CASE("cli: mv moves into directories, and changes nothing where it is refus
   CHECK(shell.names("/d") == "a");
 }
 
+TEST_CASE("cli: a target that ends in a slash is a directory, and no file is made or replaced by it") {
+  Shell shell;
+  shell.server.add_file("/a", "1");
+  shell.server.add_file("/b", "2");
+  shell.server.add_file("/d/c", "3");
+  for (const char* command : {"mv", "cp", "ln"}) {
+    CAPTURE(command);
+    for (const char* target : {"srv:/none/", "srv:/b/"}) {
+      const Ran ran = shell.run({command, "srv:/a", target});
+      CHECK(ran.status == 1);
+      CHECK(ran.err.find("is not a directory; omit the trailing slash") != std::string::npos);
+    }
+  }
+  CHECK(shell.status({"touch", "srv:/none/"}) == 1);
+  CHECK(shell.status({"truncate", "-s", "5", "srv:/none/"}) == 1);
+  CHECK(shell.names("/") == "a b d");
+  CHECK(shell.content("/b") == "2");
+  CHECK(shell.status({"cp", "-r", "srv:/d", "srv:/e/"}) == 0);
+  CHECK(shell.status({"mv", "srv:/d", "srv:/f/"}) == 0);
+  CHECK(shell.names("/") == "a b e f");
+  CHECK(shell.status({"mv", "srv:/a", "srv:/e/"}) == 0);
+  CHECK(shell.names("/e") == "a c");
+}
+
 TEST_CASE("cli: mkdir -p makes what is missing, and minds what is no directory") {
   Shell shell;
   shell.server.add_file("/f", "text");
