@@ -106,7 +106,10 @@ void run_chmod(Call& call) {
 }
 
 void run_chown(Call& call) {
-  const Result<Ownership> owner = parse_ownership(call.arguments.operands[0]);
+  const std::string& text = call.arguments.operands[0];
+  if (call.servers.parse(text))
+    return call.misused("chown takes an owner such as UID, UID:GID or :GID first, not '" + text + "'");
+  const Result<Ownership> owner = parse_ownership(text);
   if (!owner) return call.failed(owner.error());
   SetAttributes changes;
   changes.uid = owner->uid;

@@ -164,10 +164,10 @@ struct Local {
 
 Result<Local> open_local(const std::string& path) {
   Local local;
-  local.name = is_dash(path) ? "standard input" : path;
+  local.name = is_dash(path) ? "standard input" : path.empty() ? "''" : path;
   local.fd =
       is_dash(path) ? Descriptor(STDIN_FILENO, true) : Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (local.fd.get() < 0) return interrupt::raised() ? interrupted() : local_error(errno, "open", path);
+  if (local.fd.get() < 0) return interrupt::raised() ? interrupted() : local_error(errno, "open", local.name);
   if (fstat(local.fd.get(), &local.facts) != 0) return local_error(errno, "stat", local.name);
   if (S_ISDIR(local.facts.st_mode)) return local_error(EISDIR, "put", local.name);
   // A redirected standard input may stand anywhere in its file, so it is read from there on.

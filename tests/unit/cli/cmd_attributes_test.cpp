@@ -109,4 +109,12 @@ TEST_CASE("cli: acl set takes what acl get shows, and what is refused changes no
   CHECK(shell.told({"acl", "get", "-c", "srv:/g"}) == "A::OWNER@:rtncy\n\n");
 }
 
+TEST_CASE("cli: chown says that the owner comes first") {
+  Shell shell;
+  shell.server.add_file("/a", "");
+  const Ran ran = shell.run({"chown", "srv:/a", "0"});
+  CHECK(ran.status == exit_usage);
+  CHECK(ran.err.find("chown takes an owner such as") != std::string::npos);
+}
+
 }  // namespace nfsrdma::cli
