@@ -164,6 +164,11 @@ void Call::failed(const Error& error) {
   if (status == 0) status = exit_failed;
 }
 
+void Call::failed_at(const Remote& remote, const Error& error) {
+  const bool is_named = !error.peer().empty() || error.kind() == ErrorKind::usage;
+  failed(is_named ? error : error.about(error.operation(), remote.text()));
+}
+
 std::optional<std::vector<Operand>> Call::targets(std::span<const std::string> operands,
                                                   const std::string& hint) {
   std::vector<Operand> parsed;

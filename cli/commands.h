@@ -41,6 +41,8 @@ struct Call {
 
   /// Reports what failed, unless the user stopped it, and sets the exit status.
   void failed(const Error& error);
+  /// Reports what failed at a target, and names the target if the Error does not.
+  void failed_at(const Remote& remote, const Error& error);
   /// Reports a wrong command line. `message` is one sentence without a next step.
   void misused(const std::string& message);
 
@@ -55,9 +57,12 @@ struct Call {
     if (!all) return;
     for (const Operand& operand : *all) {
       if (!going()) return;
-      Result<Remote> remote = servers.at(operand);
-      const Status status_of_act = remote ? act(*remote) : Status(remote.error());
-      if (!status_of_act) failed(status_of_act.error());
+      const Result<Remote> remote = servers.at(operand);
+      if (!remote) {
+        failed(remote.error());
+      } else if (const Status done = act(*remote); !done) {
+        failed_at(*remote, done.error());
+      }
     }
   }
 };

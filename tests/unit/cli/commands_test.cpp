@@ -71,4 +71,13 @@ TEST_CASE("cli: cp and mv on one server say which commands cross the network, an
   CHECK(shell.names("/") == "a");
 }
 
+TEST_CASE("cli: a failure is reported with the target at which it occurred") {
+  Shell shell;
+  shell.server.add_file("/a", "text");
+  shell.server.answer(nfs4::OP_SETATTR, nfs4::NFS4ERR_ISDIR, 10);
+  const Ran ran = shell.run({"truncate", "-s", "1", "srv:/a"});
+  CHECK(ran.status == 1);
+  CHECK(ran.err.find("/a: SETATTR: ") != std::string::npos);
+}
+
 }  // namespace nfsrdma::cli
