@@ -132,7 +132,8 @@ stage_man() {
 }
 # -O1 and assertions: the sanitizers' builds are for finding things.
 sanitized() {
-  configure "$1" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" -DNFSRDMA_SANITIZE="$2" -DNFSRDMA_UNITY=ON "${@:3}"
+  configure "$1" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" -DNFSRDMA_SANITIZE="$2" -DNFSRDMA_TESTS=ON \
+    -DNFSRDMA_UNITY=ON "${@:3}"
 }
 # compile_unity DIRECTORY OPTION …: where two sources of a layer do not go together, each by itself, which takes thrice as
 # long and is worth a line.

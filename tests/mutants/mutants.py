@@ -88,7 +88,7 @@ class Tree:
                         self.source + '/'], check=True)
         generator = ['-G', 'Ninja'] if shutil.which('ninja') and not os.path.exists(self.build) else []
         # With the assertions.
-        self.run(['cmake', '-S', self.source, '-B', self.build, *generator, '-DCMAKE_BUILD_TYPE=Debug', *options], 300)
+        self.run(['cmake', '-S', self.source, '-B', self.build, *generator, '-DCMAKE_BUILD_TYPE=Debug', '-DNFSRDMA_TESTS=ON', *options], 300)
 
     def run(self, command, seconds, log=None, fault=0):
         """The exit status, or None where it took longer; its output is in the log."""
