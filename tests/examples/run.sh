@@ -26,7 +26,7 @@ export PKG_CONFIG_PATH=$pkgconfig
 # ---- what is installed ----
 
 for file in bin/nfsrdma-cli share/man/man1/nfsrdma-cli.1 share/man/man3/nfsrdma_file.3 share/man/man3/nfsrdma_pread.3 \
-  share/man/man3/nfsrdma_cpp.3 \
+  share/man/man3/nfsrdma_cpp.3 share/bash-completion/completions/nfsrdma-cli share/zsh/site-functions/_nfsrdma-cli \
   include/nfsrdma/client.h include/nfsrdma/await.h include/nfsrdma/nfsrdma.h include/nfsrdma/ring.h; do
   [ -e "$work/prefix/$file" ] || die "not installed: $file"
 done
