@@ -19,6 +19,8 @@ die() { echo "$*"; exit 1; }
 quietly() { "$@" > "$work/log" 2>&1 || { cat "$work/log"; die "failed: $*"; }; }
 
 quietly cmake --install "$build" --prefix "$work/prefix"
+grep -qF "mount.nfsrdma is in $work/prefix/sbin, but mount(8) looks for it in /sbin" "$work/log" ||
+  die "the installation does not say that mount(8) will not find mount.nfsrdma"
 pkgconfig=$(dirname "$(find "$work/prefix" -name nfsrdma.pc)")
 library=${pkgconfig%/pkgconfig}
 export PKG_CONFIG_PATH=$pkgconfig
