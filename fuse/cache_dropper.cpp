@@ -108,7 +108,8 @@ void CacheDropper::notify_end(fuse_ino_t inode, off_t end) {
   header.len = sizeof header + sizeof stored + stored.size;
   const std::array<iovec, 3> pieces{
       {{&header, sizeof header}, {&stored, sizeof stored}, {unreadable(), stored.size}}};
-  (void)::writev(fuse_session_fd(session_), pieces.data(), static_cast<int>(pieces.size()));
+  [[maybe_unused]] const ssize_t written =
+      ::writev(fuse_session_fd(session_), pieces.data(), static_cast<int>(pieces.size()));
 }
 
 void CacheDropper::work() {
