@@ -6,9 +6,9 @@
 #   packages.sh install [GROUP ...]   install those (as root); does not touch apt if nothing is missing
 #
 # Groups: build (compile and install it), try (the server of try-it.sh), test (its tests, the lab), check (clang:
-# format, tidy, fuzzing), bench (its rivals in tests/bench, and what unpacks fio's headers), kernel (build the lab's
-# guest kernel). Default: build test check bench; `kernel` is installed by tests/lab/build-kernel.sh when no ready-made
-# kernel is at hand.
+# format, tidy, fuzzing), bench (its rivals in tests/bench, and what unpacks fio's headers), deb (build-deb.sh and
+# tests/packages.sh), kernel (build the lab's guest kernel). Default: build test check bench; `kernel` is installed by
+# tests/lab/build-kernel.sh when no ready-made kernel is at hand.
 set -euo pipefail
 
 # Boost 1.81 beside Debian's default 1.74: Boost.PFR came with 1.75.
@@ -21,6 +21,8 @@ test=(zsh fuse3 nfs-kernel-server rpcbind nfs-common iproute2 rdma-core ibverbs-
 try=(fuse3 nfs-ganesha nfs-ganesha-vfs rpcbind python3 util-linux)
 check=(clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev)
 bench=(libnfs-dev libnfs-utils strace valgrind dpkg-dev)
+# What builds and checks the Debian packages, and installs them in a fresh system.
+deb=(apparmor dpkg-dev debhelper dh-apparmor dh-python fakeroot pybuild-plugin-pyproject python3-all python3-setuptools lintian debootstrap)
 kernel=(linux-source-6.1 build-essential flex bison bc xz-utils)
 
 usage() { sed -n '2,/^set /{/^#/s/^#\( \|$\)//p}' "$0" >&2; exit 2; }
@@ -28,7 +30,7 @@ packages() {
   local g
   for g in "$@"; do
     case $g in
-      build | test | try | check | bench | kernel) local -n group=$g; printf '%s\n' "${group[@]}" ;;
+      build | test | try | check | bench | deb | kernel) local -n group=$g; printf '%s\n' "${group[@]}" ;;
       *) echo "packages.sh: no group '$g'" >&2; return 2 ;;
     esac
   done | sort -u

@@ -40,6 +40,9 @@ awk '/^NFSRDMA_[0-9]+ [{]/ { version = $1 } /^ *nfsrdma_[a-z0-9_]*;$/ { print su
   "$root/libclient/libnfsrdma.map" | sort > "$work/wanted"
 nm -D --defined-only "$library/libnfsrdma.so.1" | awk '$2 != "A" || $3 !~ /^NFSRDMA_[0-9]+$/ { print $3 }' | sort > "$work/exported"
 diff "$work/wanted" "$work/exported" || die "libnfsrdma.so.1 exports (>) something else than libnfsrdma.map lists (<)"
+# dpkg-gensymbols compares as well, where packages are built.
+sed -n 's/^ \(nfsrdma_[a-z0-9_]*@\)\(NFSRDMA_[0-9]*\) [0-9.]*$/\1@\2/p' "$root/packaging/debian/libnfsrdma1.symbols" | sort > "$work/packaged"
+diff "$work/wanted" "$work/packaged" || die "packaging/debian/libnfsrdma1.symbols lists (>) something else than libnfsrdma.map (<)"
 [ -s "$work/exported" ] || die "libnfsrdma.so.1 exports nothing"
 
 # ---- the programs ----
