@@ -252,6 +252,7 @@ case ${1:-} in
 esac
 
 groups=(build try test check bench)
+if [ -n "${NFSRDMA_LONG:-}" ]; then groups+=(deb); fi
 if [ $quick = 1 ]; then groups=(build); fi
 # --quick asks for nobody's password where everything is there.
 if ! missing=$("$root/packaging/packages.sh" missing "${groups[@]}") || [ $quick = 0 ]; then
