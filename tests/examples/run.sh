@@ -44,6 +44,9 @@ diff "$work/wanted" "$work/exported" || die "libnfsrdma.so.1 exports (>) somethi
 sed -n 's/^ \(nfsrdma_[a-z0-9_]*@\)\(NFSRDMA_[0-9]*\) [0-9.]*$/\1@\2/p' "$root/packaging/debian/libnfsrdma1.symbols" | sort > "$work/packaged"
 diff "$work/wanted" "$work/packaged" || die "packaging/debian/libnfsrdma1.symbols lists (>) something else than libnfsrdma.map (<)"
 [ -s "$work/exported" ] || die "libnfsrdma.so.1 exports nothing"
+# Debian's list of them agrees.
+sed -n 's/^ \(nfsrdma_[^@]*\)@\([^ ]*\) .*/\1@@\2/p' "$root/packaging/debian/libnfsrdma1.symbols" | sort > "$work/listed"
+diff "$work/wanted" "$work/listed" || die "packaging/debian/libnfsrdma1.symbols lists (>) something else than libnfsrdma.map (<)"
 
 # ---- the programs ----
 
