@@ -111,7 +111,7 @@ NFSRDMA_C_API int nfsrdma_error_outcome_unknown(const nfsrdma_error* error);
 NFSRDMA_C_API const char* nfsrdma_error_operation(const nfsrdma_error* error); /* "OPEN", "connect" */
 /* Returns the server or the file concerned; "FILE on SERVER" if the server did not answer a call on a file. */
 NFSRDMA_C_API const char* nfsrdma_error_peer(const nfsrdma_error* error);
-NFSRDMA_C_API const char* nfsrdma_error_message(const nfsrdma_error* error);   /* one sentence */
+NFSRDMA_C_API const char* nfsrdma_error_message(const nfsrdma_error* error); /* one sentence */
 /* Returns the end of the message that says what to do next; "" if the message says nothing about that. */
 NFSRDMA_C_API const char* nfsrdma_error_next_step(const nfsrdma_error* error);
 /* Returns "peer: operation: message" without the parts that are empty. */
