@@ -2,6 +2,7 @@
 // here and nowhere else (nfsrdma/one_line.h).
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -13,7 +14,13 @@ namespace nfsrdma::fuse {
 using Log = std::function<void(const std::string&)>;
 
 /// Returns the log of a mount that is running: `--log`'s file, standard error in the foreground, else syslog.
+/// With --log-format=json the lines of a file and of standard error are JSON; syslog has fields of its own.
 Log log_of(const MountOptions& options);
+/// Returns a function that writes to standard error, in the format of --log-format.
+Log console_of(const MountOptions& options);
+/// Returns a message as an object of JSON: {"time": ..., "program": "nfsrdma-fuse", "message": ...}. The time is
+/// UTC, with milliseconds (RFC 3339).
+std::string json_line(std::string_view text, std::chrono::system_clock::time_point now);
 
 /// Returns an Error if `file`, the value of --log, cannot be written. An empty one means syslog.
 Status check_log(const std::string& file);

@@ -30,6 +30,8 @@
 #include "fuse/mount_record.h"
 #include "fuse/mountpoint.h"
 #include "fuse/remount.h"
+#include "fuse/service_manager.h"
+#include "nfsrdma/one_line.h"
 
 namespace nfsrdma::fuse {
 namespace {
@@ -95,7 +97,7 @@ class Progress {
  public:
   using Ready = std::function<void(const std::string&, int)>;
   Progress(const MountOptions& options, const Log& log, const Ready& ready)
-      : options_(options), log_(log), ready_(ready) {}
+      : options_(options), log_(log), console_(console_of(options)), ready_(ready) {}
 
   /// Reports the result if none has been reported.
   void tell(const std::string& text, int status) {
@@ -117,10 +119,11 @@ class Progress {
   }
 
  private:
-  void line(const std::string& text) const { told_ ? log_(text) : say(text); }
+  void line(const std::string& text) const { told_ ? log_(text) : console_(text); }
 
   const MountOptions& options_;
   const Log& log_;
+  const Log console_;
   const Ready& ready_;
   bool told_ = false;
 };
@@ -177,7 +180,10 @@ int run(const MountOptions& options, const Progress::Ready& ready) {
   std::jthread recording;
   if (options.foreground || progress.has_told()) recording = record_in_background(options);
   progress.tell("", 0);
+  tell_service_manager("READY=1\nSTATUS=" + one_line(options.source) + " is mounted on " +
+                       one_line(options.mountpoint));
   (*mount)->serve(signals);
+  tell_service_manager("STOPPING=1");
   mount->reset();
   if (recording.joinable()) recording.join();
   forget_mount(options);
@@ -228,21 +234,22 @@ Report report_of(pid_t child, int pipe) {
 
 /// Prints the report, and returns the exit status.
 int conclude(const MountOptions& options, pid_t child, const Report& report) {
+  const Log console = console_of(options);
   if (report.message.empty()) {
-    say("the mount process ended before the mount was complete; run nfsrdma-fuse with -f to see why");
+    console("the mount process ended before the mount was complete; run nfsrdma-fuse with -f to see why");
     return kFailed;
   }
   const int status = static_cast<unsigned char>(report.message.front());
   const std::string text = report.message.substr(1);
-  if (!text.empty()) say(text);
+  if (!text.empty()) console(text);
   if (status != 0) ::waitpid(child, nullptr, 0);
   if (status != 0 || !text.empty()) return status;
   if (report.interrupted) {
-    say(options.mountpoint + ": a signal ends the mount; unmounting");
+    console(options.mountpoint + ": a signal ends the mount; unmounting");
     return kInterrupted;
   }
   record_mount(options);
-  if (options.verbose) say(options.source + " is mounted on " + options.mountpoint);
+  if (options.verbose) console(options.source + " is mounted on " + options.mountpoint);
   return status;
 }
 
@@ -283,29 +290,30 @@ int main_of(const std::string& name, const std::vector<std::string>& words) {
     return 0;
   }
   if (options->fake) return 0;
-  if (options->verbose) std::ranges::for_each(options->notes, say);
+  const Log console = console_of(*options);
+  if (options->verbose) std::ranges::for_each(options->notes, console);
   if (auto full = find_mountpoint(options->mountpoint); full) {
     options->mountpoint = *full;
   } else {
-    say(full.error().text());
+    console(full.error().text());
     return kFailed;
   }
   if (options->remount) {
     const auto done = remount(*options);
-    if (!done) say(done.error().text());
+    if (!done) console(done.error().text());
     return done ? 0 : kFailed;
   }
   if (auto done = check_log(options->log); !done) {
-    say(done.error().text());
+    console(done.error().text());
     return kUsage;
   }
   if (auto done = check_mountpoint(options->mountpoint, options->source); !done) {
-    say(done.error().text());
+    console(done.error().text());
     return kFailed;
   }
   if (options->foreground) {
-    return run(*options, [](const std::string& text, int) {
-      if (!text.empty()) say(text);
+    return run(*options, [&](const std::string& text, int) {
+      if (!text.empty()) console(text);
     });
   }
   return in_background(*options);

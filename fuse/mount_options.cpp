@@ -470,6 +470,12 @@ Result<MountOptions> parse_command_line(const std::string& name, const std::vect
       auto file = argument();
       if (!file) return file.error();
       options.log = *file;
+    } else if (word == "--log-format" || word.starts_with("--log-format=")) {
+      auto format = word == "--log-format" ? argument() : Result(word.substr(word.find('=') + 1));
+      if (!format) return format.error();
+      options.json_log = *format == "json";
+      if (!options.json_log && *format != "text")
+        return usage("--log-format takes text or json, not '" + *format + "'");
     } else if (word == "-v" || word == "--verbose") {
       options.verbose = true;
     } else if (helper && (word == "-n" || word == "-s")) {
@@ -543,6 +549,8 @@ std::string help_text(const std::string& name) {
   out += line("-r, -w", "the same as -o ro, -o rw");
   out += line("-v, --verbose", "print each attempt to mount, and which options have no effect");
   out += line("--log FILE", "write messages to FILE instead of syslog");
+  out += line("--log-format FORMAT",
+              "text (default), or json: one object in a line, for standard error and --log");
   out += line("--help, --version", "");
   out += "\noptions, as in nfs(5):\n";
   for (const connect::OptionHelp& help : connect::option_help()) {

@@ -33,6 +33,7 @@ struct MountOptions {
   bool helper = false;              ///< called by the name that mount(8) looks for
   std::string client_id;            ///< clientid
   std::string log;                  ///< a file for messages, instead of syslog
+  bool json_log = false;            ///< messages are JSON
   std::vector<std::string> kernel;  ///< options for libfuse and the kernel
   std::vector<std::string> words;   ///< all options of -o, as they were given
   std::vector<std::string> notes;   ///< sentences about those of them that have no effect

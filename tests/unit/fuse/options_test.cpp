@@ -205,6 +205,10 @@ TEST_CASE("mount options: the command line") {
   CHECK(parse({"h:/p", "/m", "-f"})->foreground);
   CHECK(has(*parse({"h:/p", "/m", "-d"}), "debug"));
   CHECK(parse({"h:/p", "/m", "--log", "/x"})->log == "/x");
+  CHECK(parse({"h:/p", "/m", "--log-format", "json"})->json_log);
+  CHECK(parse({"h:/p", "/m", "--log-format=json"})->json_log);
+  CHECK_FALSE(parse({"h:/p", "/m", "--log-format=text"})->json_log);
+  CHECK_FALSE(parse({"h:/p", "/m", "--log-format=xml"}));
   CHECK(has(*parse({"h:/p", "/m", "-oro,noatime"}), "noatime"));
   CHECK(has(*parse({"h:/p", "/m", "-r"}, "mount.nfsrdma"), "ro"));
   CHECK_FALSE(has(*parse({"h:/p", "/m", "-o", "ro", "-w"}), "ro"));
