@@ -117,7 +117,7 @@ std::string switch_row(const Switch& option) {
 std::string words_of(const Switch& option, const Arguments& arguments) {
   const auto given = arguments.given.find(option.name);
   if (given == arguments.given.end()) return "";
-  const std::string name =
+  std::string name =
       option.letter != 0 ? std::string(" -") + option.letter : std::string(" --") + option.name;
   if (option.value == nullptr) return name;
   std::string out;

@@ -137,7 +137,7 @@ Status TreeGet::download(const Remote& from, const LocalDirectory::Ref& to, cons
 Status TreeGet::one(const Remote& from, const LocalDirectory::Ref& to, const TreeEntry& entry) {
   auto file = to->create(entry.name, exact_ ? kPrivateFile : entry.attributes.mode);
   if (!file) return file.error();
-  const Status done = download(from, to, entry, *file);
+  Status done = download(from, to, entry, *file);
   if (done) return to->finish(*file, entry.attributes, exact_);
   to->discard(*file);
   return done;

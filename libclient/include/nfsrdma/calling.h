@@ -135,10 +135,11 @@ class Started {
   /// runs.
   static void fail(std::unique_ptr<Started> call, Error why, nfsrdma_client* client) {
     auto how = sized<nfsrdma_call>();
-    how.done = &Started::completed;
-    how.data = call.get();
     call->fault_ = std::move(why);
-    if (nfsrdma_post(client, &how, nullptr) == 0) (void)call.release();
+    Started* const posted = call.release();
+    how.done = &Started::completed;
+    how.data = posted;
+    if (nfsrdma_post(client, &how, nullptr) != 0) call.reset(posted);
   }
 
  private:
