@@ -211,7 +211,7 @@ same "SIGUSR1: lines that the file has not" "" "$(comm -23 <(lines_of "$work/log
 same "SIGUSR1: all kinds of lines" 11 "$(lines_of "$work/log" | cut -d' ' -f1 | sort -u | wc -l)"
 
 # --- the formats of other tools ----------------------------------------------------------------------------------------
-client cat "$m/.nfsrdma-mountstats" > "$work/mountstats"
+client cat "$work/m/.nfsrdma-mountstats" > "$work/mountstats"
 if command -v mountstats > /dev/null && command -v nfsiostat > /dev/null; then
   shown() { "$@" > "$work/shown" 2>&1; }
   check "mountstats reads it" shown mountstats mountstats --file "$work/mountstats"
@@ -219,12 +219,13 @@ if command -v mountstats > /dev/null && command -v nfsiostat > /dev/null; then
   # nfsiostat knows no other file than /proc/self/mountstats.
   # shellcheck disable=SC2016
   check "nfsiostat reads it" shown unshare -m bash -c 'mount --bind "$1" /proc/$$/mountstats && exec nfsiostat' - "$work/mountstats"
-  check "nfsiostat shows the mount" grep -q "mounted on $m:" "$work/shown"
+  check "nfsiostat shows the mount" grep -q "mounted on $work/m:" "$work/shown"
   check "nfsiostat shows reads" grep -q "^read:" "$work/shown"
 else
   say "skipped: mountstats and nfsiostat are not installed"
 fi
-client cat "$m/.nfsrdma-stats.prom" > "$work/prom"
+client cat "$work/m/.nfsrdma-stats.prom" > "$work/prom"
+check "the metrics tell of reads" grep -q '^nfsrdma_request_duration_seconds_count{.*operation="READ"} [1-9]' "$work/prom"
 if command -v promtool > /dev/null; then
   judged() { promtool check metrics < "$work/prom" > "$work/shown" 2>&1; }
   check "promtool finds no fault in the metrics" judged
