@@ -30,22 +30,6 @@ std::chrono::milliseconds patience(std::chrono::milliseconds timeout) {
   return std::clamp<std::chrono::milliseconds>(timeout / 2, kLeastPatience, 60s);
 }
 
-rpc::ChannelOptions channel_options(const Target& target, const std::vector<rpc::Address>& addresses,
-                                    const fabric::Dialer& dial) {
-  rpc::ChannelOptions options;
-  options.dial = dial;
-  options.server = target.host;
-  options.addresses = addresses;
-  options.fabric = target.options.fabric;
-  options.crc = target.options.crc;
-  options.busy_poll = target.options.busy_poll;
-  options.connect_timeout = target.options.connect_timeout;
-  options.rdma.credits_wanted = target.options.credits;
-  options.rdma.backward_credits = kCallbackSlots;
-  options.rdma.reply_timeout = patience(target.options.timeout);
-  return options;
-}
-
 /// Makes a connection lead to another address of the server, at the same port.
 void lead_elsewhere(rpc::ChannelOptions& options, const std::string& where) {
   const auto address = aux::address_in(where);
@@ -76,6 +60,22 @@ Error with_advice(const Error& why, const Options& options) {
 }
 
 }  // namespace
+
+rpc::ChannelOptions channel_options(const Target& target, const std::vector<rpc::Address>& addresses,
+                                    const fabric::Dialer& dial) {
+  rpc::ChannelOptions options;
+  options.dial = dial;
+  options.server = target.host;
+  options.addresses = addresses;
+  options.fabric = target.options.fabric;
+  options.crc = target.options.crc;
+  options.busy_poll = target.options.busy_poll;
+  options.connect_timeout = target.options.connect_timeout;
+  options.rdma.credits_wanted = target.options.credits;
+  options.rdma.backward_credits = kCallbackSlots;
+  options.rdma.reply_timeout = patience(target.options.timeout);
+  return options;
+}
 
 security::Identity own_identity(const Options& options) {
   std::vector<gid_t> groups(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));

@@ -71,6 +71,10 @@ class Protocol;
 /// Returns the identity of this process, with the uid and gid from the options if they are set.
 security::Identity own_identity(const Options& options);
 
+/// Returns how a connection to the target is made.
+rpc::ChannelOptions channel_options(const Target& target, const std::vector<rpc::Address>& addresses,
+                                    const fabric::Dialer& dial);
+
 class Server {
  public:
   using NoticeSink = std::function<void(const std::string&)>;

@@ -163,8 +163,8 @@ std::string default_realm() {
   return out;
 }
 
-/// Returns the realm of the principal whose tickets these are.
-std::string realm_of(gss_cred_id_t ticket) {
+/// Returns the principal whose tickets these are, as text; empty if GSSAPI does not tell.
+std::string principal_of(gss_cred_id_t ticket) {
   std::string out;
   OM_uint32 minor = 0;
   gss_name_t name = GSS_C_NO_NAME;
@@ -172,10 +172,16 @@ std::string realm_of(gss_cred_id_t ticket) {
   if (::gss_inquire_cred(&minor, ticket, &name, nullptr, nullptr, nullptr) == GSS_S_COMPLETE &&
       ::gss_display_name(&minor, name, &text, nullptr) == GSS_S_COMPLETE) {
     out.assign(static_cast<const char*>(text.value), text.length);
-    out.erase(0, out.rfind('@') + 1);
   }
   (void)::gss_release_buffer(&minor, &text);
   (void)::gss_release_name(&minor, &name);
+  return out;
+}
+
+/// Returns the realm of the principal whose tickets these are.
+std::string realm_of(gss_cred_id_t ticket) {
+  std::string out = principal_of(ticket);
+  out.erase(0, out.rfind('@') + 1);
   return out;
 }
 
@@ -326,6 +332,15 @@ Result<Ticket> find_ticket(const Whose& whose, const About& about) {
   if (!whose.keytab.empty()) return machine_ticket(whose.keytab, whose.host, about);
   if (whose.user) return user_ticket(*whose.user, about);
   return own_ticket(whose.ccache, about);
+}
+
+Result<TicketFacts> ticket_facts(const Whose& whose) {
+  auto ticket = find_ticket(whose, {whose.name(), whose.host, whose.keytab, whose.ccache});
+  if (!ticket) return ticket.error();
+  TicketFacts out{principal_of(ticket->get()), 0};
+  OM_uint32 minor = 0;
+  (void)::gss_inquire_cred(&minor, ticket->get(), nullptr, &out.seconds, nullptr, nullptr);
+  return out;
 }
 
 }  // namespace nfsrdma::krb5

@@ -45,4 +45,12 @@ using Ticket = std::unique_ptr<gss_cred_id_struct, ReleaseTicket>;
 
 Result<Ticket> find_ticket(const Whose& whose, const About& about);
 
+/// Whom a ticket is for, and for how long it is still valid.
+struct TicketFacts {
+  std::string principal;
+  std::uint32_t seconds = 0;
+};
+/// Describes the ticket that find_ticket() finds.
+Result<TicketFacts> ticket_facts(const Whose& whose);
+
 }  // namespace nfsrdma::krb5
