@@ -13,11 +13,7 @@ using namespace nfsrdma;
 using namespace nfsrdma::api;
 using std::chrono::milliseconds;
 
-namespace {
-
-/// Returns the options with their timeouts limited to a year, because they are added to clock times and
-/// multiplied.
-Result<nfsrdma_options> complete(const char* target, const nfsrdma_options* options) {
+Result<nfsrdma_options> nfsrdma::api::complete(const char* target, const nfsrdma_options* options) {
   nfsrdma_options out = options != nullptr ? *options : nfsrdma_options();
   if (target != nullptr) {
     auto parsed = connect::parse_target(target, out.target.options);
@@ -30,6 +26,8 @@ Result<nfsrdma_options> complete(const char* target, const nfsrdma_options* opti
     *time = std::min(*time, longest);
   return out;
 }
+
+namespace {
 
 async::TimePoint connect_deadline(const nfsrdma_options& options) {
   return async::Clock::now() + options.target.options.connect_timeout;

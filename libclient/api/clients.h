@@ -22,3 +22,11 @@ struct nfsrdma_options {
   int interrupt = -1;
   std::string answer;  // what nfsrdma_options_get() returned last
 };
+
+namespace nfsrdma::api {
+
+/// Returns the options with the target, and with their timeouts limited to a year, because they are added to clock
+/// times and multiplied. `target` may be null if the options have one; `options` may be null.
+Result<nfsrdma_options> complete(const char* target, const nfsrdma_options* options);
+
+}  // namespace nfsrdma::api

@@ -253,6 +253,25 @@ class ThreadTest(support.ServerTest):
             _native.limits.in_log = False
 
 
+class DiagnoseTest(support.ServerTest):
+    def test_good_and_bad(self) -> None:
+        """Each step gives a Finding, and the verdict names what is wrong."""
+        self.file("file", b"123")
+        reported: "List[nfsrdma.Finding]" = []
+        good = nfsrdma.diagnose(self.url, read="file", write=True, report=reported.append)
+        self.assertEqual(good, reported)
+        self.assertEqual((good[0].step, good[-1].step), ("resolve", "verdict"))
+        self.assertNotIn("failed", {finding.state for finding in good})
+        found = {finding.step: finding for finding in good}
+        self.assertEqual(found["read"].facts["bytes"], "3")
+        self.assertIn("write", found)
+        self.assertEqual(self.client.listdir(), ["file"])
+        start, mark, query = self.url.partition("?")
+        bad = nfsrdma.diagnose(start + "/none" + mark + query)
+        self.assertEqual([finding.step for finding in bad if finding.state == "failed"], ["export", "verdict"])
+        self.assertIn("/none does not exist", bad[-1].seen)
+
+
 class LifetimeTest(support.ServerTest):
     def test_dropped(self) -> None:
         """A file keeps its client alive; what nobody closed is closed in the background, with a warning."""

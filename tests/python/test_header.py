@@ -37,7 +37,7 @@ def split(text: str) -> List[str]:
     return [*parts, part.strip()] if part.strip() not in ("", "void") else parts
 
 
-CALLBACKS = ("nfsrdma_log", "nfsrdma_done", "nfsrdma_export_entry", "nfsrdma_mount_entry")
+CALLBACKS = ("nfsrdma_log", "nfsrdma_done", "nfsrdma_export_entry", "nfsrdma_mount_entry", "nfsrdma_report")
 
 
 def ctype(declaration: str) -> Any:

@@ -276,6 +276,51 @@ typedef void (*nfsrdma_mount_entry)(void* data, const char* client, const char* 
 NFSRDMA_C_API int nfsrdma_list_mounts(const char* target, const nfsrdma_options* options,
                                       nfsrdma_mount_entry entry, void* data, nfsrdma_error** error);
 
+/* ---- diagnosis: why a target cannot be used, or is slow ---- */
+
+enum {
+  NFSRDMA_FINDING_OK = 0,
+  NFSRDMA_FINDING_WARNING = 1,
+  NFSRDMA_FINDING_FAILED = 2,
+  NFSRDMA_FINDING_SKIPPED = 3
+};
+
+/* Something that a step has measured or learned, for programs. This struct does not grow. */
+typedef struct nfsrdma_fact {
+  const char* name;
+  const char* value;
+} nfsrdma_fact;
+
+/* What a step has found. The texts are valid until the nfsrdma_report returns. */
+typedef struct nfsrdma_finding {
+  size_t struct_size;
+  const char* step;   /* "resolve", "port", ...; the last finding is the "verdict" */
+  const char* seen;   /* one sentence for people */
+  const char* advice; /* what to change; "" if there is nothing to change */
+  const nfsrdma_fact* facts;
+  size_t fact_count;
+  int64_t duration; /* nanoseconds */
+  uint32_t state;   /* NFSRDMA_FINDING_... */
+  uint32_t reserved;
+} nfsrdma_finding;
+
+/* What is examined beside what every diagnosis examines. */
+typedef struct nfsrdma_diagnosis {
+  size_t struct_size;
+  const char* read; /* a file to read from: an absolute path, or one below the target's; NULL: none */
+  int64_t limit;    /* milliseconds for the whole diagnosis; 0: 30 seconds */
+  uint32_t write;   /* 1: make a file in the target's directory, write and read it, and remove it */
+  uint32_t reserved;
+} nfsrdma_diagnosis;
+
+typedef void (*nfsrdma_report)(void* data, const nfsrdma_finding* finding);
+/* Examines the target step by step, from its name to the rights on its path, with a connection and a session of
+ * its own. Blocks. Calls `report` for each step as soon as it has ended. `target` and `options` are those of
+ * nfsrdma_connect; `wanted` may be NULL. Returns the number of steps that failed. */
+NFSRDMA_C_API int nfsrdma_diagnose(const char* target, const nfsrdma_options* options,
+                                   const nfsrdma_diagnosis* wanted, nfsrdma_report report, void* data,
+                                   nfsrdma_error** error);
+
 /* ---- attributes ---- */
 
 enum {

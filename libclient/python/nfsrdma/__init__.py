@@ -27,22 +27,22 @@ from typing import TYPE_CHECKING, Any
 
 from ._buffers import Memory
 from ._native import call_options
-from .client import Client, Directory, exports, mounts, option_help, version
+from .client import Client, Directory, diagnose, exports, mounts, option_help, version
 from .errors import (Aborted, Broken, Cancelled, Error, Exists, IsDirectory, Kind, NotDirectory, NotFound, NotPermitted,
                      Refused, Reset, TimedOut, WouldBlock)
 from .file import File
 from .queue import Queue
 from ._version import version as __version__
-from .types import Entry, Export, Extent, Holes, Lock, Mount, ReadResult, Space, Stat
+from .types import Entry, Export, Extent, Finding, Holes, Lock, Mount, ReadResult, Space, Stat
 
 if TYPE_CHECKING:
     from . import aio as aio
 
 __all__ = [
     "Aborted", "Broken", "Cancelled", "Client", "Directory", "Entry", "Error", "Exists", "Export", "Extent", "File",
-    "Holes", "IsDirectory", "Kind", "Lock", "Memory", "Mount", "NotDirectory", "NotFound", "NotPermitted", "Queue",
-    "ReadResult", "Refused", "Reset", "Space", "Stat", "TimedOut", "WouldBlock", "call_options", "exports", "mounts",
-    "option_help", "version",
+    "Finding", "Holes", "IsDirectory", "Kind", "Lock", "Memory", "Mount", "NotDirectory", "NotFound", "NotPermitted",
+    "Queue", "ReadResult", "Refused", "Reset", "Space", "Stat", "TimedOut", "WouldBlock", "call_options", "diagnose",
+    "exports", "mounts", "option_help", "version",
 ]
 
 

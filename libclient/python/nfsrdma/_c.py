@@ -24,6 +24,7 @@ SET_MODE, SET_UID, SET_GID, SET_SIZE = 1, 2, 4, 8
 SET_ACCESSED, SET_MODIFIED, SET_ACCESSED_NOW, SET_MODIFIED_NOW = 16, 32, 64, 128
 XATTR_CREATE, XATTR_REPLACE = 1, 2
 ACL_POSIX, ACL_NFS4 = 1, 2
+FINDING_OK, FINDING_WARNING, FINDING_FAILED, FINDING_SKIPPED = 0, 1, 2, 3
 TO_THE_END = 2**64 - 1
 
 # ---- structs ----
@@ -39,6 +40,21 @@ class Sized(ctypes.Structure):
 
 class option(Sized):
     _fields_ = [("struct_size", c_size_t), ("name", c_char_p), ("values", c_char_p), ("text", c_char_p)]
+
+
+class fact(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("value", c_char_p)]
+
+
+class finding(Sized):
+    _fields_ = [("struct_size", c_size_t), ("step", c_char_p), ("seen", c_char_p), ("advice", c_char_p),
+                ("facts", c_void_p), ("fact_count", c_size_t), ("duration", c_int64), ("state", c_uint32),
+                ("reserved", c_uint32)]
+
+
+class diagnosis(Sized):
+    _fields_ = [("struct_size", c_size_t), ("read", c_char_p), ("limit", c_int64), ("write", c_uint32),
+                ("reserved", c_uint32)]
 
 
 class completion(ctypes.Structure):
@@ -136,6 +152,7 @@ Log = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
 Release = ctypes.CFUNCTYPE(None, c_void_p)
 ExportEntry = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_char_p)
 MountEntry = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_char_p)
+Report = ctypes.CFUNCTYPE(None, c_void_p, c_void_p)
 
 # ---- functions ----
 
@@ -192,6 +209,7 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "info_number": (_u64, (_p, _s)),
     "list_exports": (_i, (_s, _p, _p, _p, _p)),
     "list_mounts": (_i, (_s, _p, _p, _p, _p)),
+    "diagnose": (_i, (_s, _p, _p, _p, _p, _p)),
     "stat": (_i64, (*_name, _u32, _p, *_call)),
     "set_attributes": (_i64, (*_name, _u32, _p, *_call)),
     "access": (_i64, (*_name, _u32, *_call)),

@@ -18,7 +18,7 @@ from ._operations import Path, encode
 from .errors import take
 from .file import File, open_flags, stack
 from .names import Names
-from .types import Export, Mount
+from .types import Export, Finding, Mount
 
 if TYPE_CHECKING:
     from .queue import Queue
@@ -340,6 +340,42 @@ def mounts(target: str, **options: Any) -> List[Mount]:
         found.append(Mount(os.fsdecode(client), os.fsdecode(path)))
 
     _listed(lib.list_mounts, _c.MountEntry(add), target, options)
+    return found
+
+
+_FINDING_STATES = ("ok", "warning", "failed", "skipped")
+
+
+def _finding_of(address: int) -> Finding:
+    """Copies an nfsrdma_finding."""
+    told = _c.finding.from_address(address)
+    facts = (_c.fact * told.fact_count).from_address(told.facts) if told.fact_count else ()
+    return Finding(os.fsdecode(told.step), _FINDING_STATES[told.state], told.duration / 1e9, os.fsdecode(told.seen),
+                   os.fsdecode(told.advice), {os.fsdecode(one.name): os.fsdecode(one.value) for one in facts})
+
+
+def diagnose(target: str, read: Optional[str] = None, write: bool = False, limit: float = 30,
+             report: Optional[Callable[[Finding], None]] = None, **options: Any) -> List[Finding]:
+    """Finds out why a target cannot be used, or is slow, as nfsrdma-cli doctor does. Returns what each step has found;
+    the last Finding is the verdict.
+
+    `read`: a file to read from. `write`: make a file in the target's directory, and remove it. `limit`: seconds for all.
+    `report` is called with each Finding as soon as its step has ended, on the thread that runs the diagnosis."""
+    found: List[Finding] = []
+
+    def add(_data: Any, address: int) -> None:
+        found.append(_finding_of(address))
+        if report is not None:
+            report(found[-1])
+
+    wanted = _c.diagnosis(read=None if read is None else os.fsencode(read), limit=max(int(limit * 1000), 1),
+                          write=int(write))
+
+    def function(text: bytes, settings: Any, callback: Any, data: Any, error: Any) -> int:
+        failures: int = lib.diagnose(text, settings, ctypes.byref(wanted), callback, data, error)
+        return failures
+
+    _listed(function, _c.Report(add), target, options)
     return found
 
 

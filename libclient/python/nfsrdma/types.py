@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat as _stat
 import struct
-from typing import Any, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, NamedTuple, Optional, Tuple, Union
 
 from . import _c
 from .errors import Error
@@ -195,6 +195,18 @@ class Export(NamedTuple):
 
     path: str
     clients: Tuple[str, ...]
+
+
+class Finding(NamedTuple):
+    """What one step of a diagnosis has found. `state`: "ok", "warning", "failed" or "skipped". `seen` and `advice` are
+    for people; `facts` are what the step has measured, by name."""
+
+    step: str
+    state: str
+    seconds: float
+    seen: str
+    advice: str
+    facts: Dict[str, str]
 
 
 class Mount(NamedTuple):
