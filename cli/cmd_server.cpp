@@ -17,14 +17,6 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using Clock = std::chrono::steady_clock;
 
-/// Returns the target that an operand stands for. These commands also accept a bare host, whose root is
-/// meant.
-std::string server_target(const std::string& operand) {
-  const bool bare = operand.find_first_of("/:") == std::string::npos ||
-                    (operand.starts_with('[') && operand.ends_with(']'));
-  return bare ? operand + ":/" : operand;
-}
-
 /// Returns what Call::targets() returns for all operands.
 std::optional<std::vector<Operand>> server_targets(Call& call) {
   std::vector<std::string> operands;
@@ -337,6 +329,12 @@ void read_a_hole(const Remote& remote) {
 }
 
 }  // namespace
+
+std::string server_target(const std::string& operand) {
+  const bool bare = operand.find_first_of("/:") == std::string::npos ||
+                    (operand.starts_with('[') && operand.ends_with(']'));
+  return bare ? operand + ":/" : operand;
+}
 
 void run_ping(Call& call) {
   const auto count_text = call.arguments.value("count");

@@ -12,6 +12,11 @@ constexpr auto ping_switches = std::to_array<Switch>({
     {'c', "count", "N", "stop after N round trips (default: go on until interrupted)"},
     {'i', "interval", "SECONDS", "pause between two round trips (default 1)"},
 });
+constexpr auto doctor_switches = std::to_array<Switch>({
+    {0, "read", "FILE", "read from this file of the server, too: an absolute path, or one below the target"},
+    {0, "write", nullptr, "make a file in the target's directory, too, write and read it, and remove it"},
+    {0, "limit", "SECONDS", "end after this time whatever happens (default 30)"},
+});
 constexpr auto exports_switches = std::to_array<Switch>({
     {'m', "mounts", nullptr,
      "list the clients that have mounted them instead, as recorded by the server's mount service"},
@@ -111,6 +116,8 @@ constexpr auto df_switches = std::to_array<Switch>({
 constexpr auto commands = std::to_array<Command>({
     {"ping", run_ping, "SERVER", "measure round-trip times to a server", ping_switches, 1, 1, true},
     {"info", run_info, "SERVER...", "show what was negotiated with a server", {}, 1, any_number, true},
+    {"doctor", run_doctor, "TARGET", "find out why a target does not work, or is slow", doctor_switches, 1, 1,
+     true},
     {"exports", run_exports, "SERVER...", "list what a server exports", exports_switches, 1, any_number,
      true},
     {"ls", run_ls, "TARGET...", "list directories, in the server's order", ls_switches, 1, any_number, true},

@@ -74,7 +74,12 @@ std::span<const Command> all_commands();
 /// threads.
 std::uint32_t creation_mask();
 
+// cmd_doctor.cpp
+void run_doctor(Call& call);
 // cmd_server.cpp
+/// Returns the target that an operand stands for. Commands about a server also accept a bare host, whose root is
+/// meant.
+std::string server_target(const std::string& operand);
 void run_ping(Call& call);
 void run_info(Call& call);
 void run_exports(Call& call);
