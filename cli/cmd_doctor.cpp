@@ -39,10 +39,10 @@ void print_step(Output& out, const Finding& finding) {
   out.flush();
 }
 
-/// Returns the text as a sentence: with a capital letter and a full stop.
+/// Returns the text as a sentence: with a capital letter, and a full stop unless it is a question.
 std::string sentence(std::string text) {
   if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
-  return text + ".";
+  return text.ends_with('?') ? text : text + ".";
 }
 
 void print_verdict(Output& out, const Finding& verdict) {

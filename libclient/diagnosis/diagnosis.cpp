@@ -42,6 +42,7 @@ constexpr auto kSteps = std::to_array<Row>({
     {"session", examine_session, true},
     {"backchannel", examine_backchannel, false},
     {"export", examine_export, false},
+    {"replies", examine_replies, false},
     {"rights", examine_rights, false},
     {"read", examine_reading, false, [](const Wanted& wanted) { return !wanted.read.empty(); }},
     {"write", examine_writing, false, [](const Wanted& wanted) { return wanted.write; }},

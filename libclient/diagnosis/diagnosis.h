@@ -10,7 +10,7 @@
 //     connection private-data         the RDMA connection                       transport.cpp
 //     null mtu versions latency jitter  RPC on that connection                  transport.cpp
 //     security session backchannel    a client as for real use                  session.cpp
-//     export rights read write        the path                                  path.cpp
+//     export replies rights read write  the path                                path.cpp
 //     sizes credits                   what limits the throughput                figures.cpp
 //     verdict                         the cause, and what to change             verdict.cpp
 //
@@ -39,7 +39,7 @@
 
 namespace nfsrdma::diagnosis {
 
-/// What is examined beside what every diagnosis examines.
+/// Examinations that a diagnosis makes only if they are asked for, and its limit.
 struct Wanted {
   std::string read;    ///< a file to read from: an absolute path, or one below the target's; empty: none
   bool write = false;  ///< make a file in the target's directory, and remove it
@@ -53,7 +53,7 @@ struct Way {
   unsigned path_mtu = 0;  ///< as far as the kernel knows; 0: unknown
 };
 
-/// What a diagnosis needs of the world. system() fills this in from the operating system; tests make their own.
+/// Functions by which a diagnosis reaches the world. system() fills this in from the operating system; tests make their own.
 struct Means {
   using Addresses = Result<std::vector<rpc::Address>>;
 

@@ -86,6 +86,7 @@ async::Task<Finding> examine_session(Examination& at);
 async::Task<Finding> examine_backchannel(Examination& at);
 // path.cpp
 async::Task<Finding> examine_export(Examination& at);
+async::Task<Finding> examine_replies(Examination& at);
 async::Task<Finding> examine_rights(Examination& at);
 async::Task<Finding> examine_reading(Examination& at);
 async::Task<Finding> examine_writing(Examination& at);

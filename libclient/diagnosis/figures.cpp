@@ -10,7 +10,7 @@ namespace {
 /// READs and WRITEs of at least this size use most of what a connection can carry.
 constexpr std::uint32_t kGoodSize = 256U << 10;
 constexpr std::uint32_t kMebibyte = 1U << 20;
-/// As many calls in flight hide the round trip from most programs.
+/// This number of calls in flight hides the round trip from most programs.
 constexpr std::uint32_t kGoodCalls = 16;
 
 std::string kibibytes(std::uint32_t bytes) {

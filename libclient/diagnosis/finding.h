@@ -1,4 +1,4 @@
-// What one step of a diagnosis has found, as a plain value.
+// The result of one step of a diagnosis, as a plain value.
 //
 // `seen` and `advice` are for people: one sentence each, without a full stop at the end. `facts` are for programs.
 #pragma once

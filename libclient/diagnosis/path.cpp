@@ -1,7 +1,8 @@
-// The steps about the target's path: whether it exists, the rights on it, a small read, a small write.
+// The steps about the target's path: whether it exists, large replies about it, the rights on it, a small read, a small
+// write.
 //
-// A server that maps root to nobody (root_squash) shows it in three ways: ACCESS denies what root always may, ACCESS
-// grants it to the owner of the directory, and a new file belongs to another user than the one who made it.
+// Three signs of a server that maps root to the anonymous user (root_squash): ACCESS denies root a right that root always
+// has, ACCESS grants the owner of the directory more than root, and a new file does not belong to its maker.
 #include <unistd.h>
 
 #include <algorithm>
@@ -109,6 +110,31 @@ const char* kind_of(FileType type) {
   }
 }
 
+// ---- large replies ----
+
+/// This number of sets of attributes needs Replies that are larger than a packet of Ethernet.
+constexpr std::size_t kManyAttributes = 48;
+
+/// Returns a name that can be asked for: the target's, or the first one in the server's root; nothing if there is none.
+async::Task<std::optional<engine::Path>> any_name(Examination& at) {
+  auto path = engine::Path::parse(at.target.path);
+  if (!path) co_return std::nullopt;
+  if (!path->is_begin()) co_return *path;
+  const std::vector<std::string> names = co_await names_in(at, *path);
+  if (names.empty()) co_return std::nullopt;
+  auto child = engine::Path::parse("/" + names.front());
+  if (!child || child->is_begin()) co_return std::nullopt;
+  co_return *child;
+}
+
+Finding replies_lost() {
+  return failure(
+      "small replies arrive, large ones do not: large packets from the server are lost on the way, an MTU "
+      "black hole",
+      "make the MTUs of both machines and of all switches the same, and let ICMP \"fragmentation needed\" "
+      "pass the firewalls to the server");
+}
+
 // ---- rights ----
 
 std::string rights_text(const engine::Rights& rights) {
@@ -195,7 +221,7 @@ Result<engine::Path> file_to_write(const Examination& at) {
   return engine::Path::parse(path->text() + "/" + temporary_name(at.loop));
 }
 
-/// What was learned of a file that this machine has made.
+/// Results of writing a file and reading it back.
 struct Written {
   Attributes attributes;
   std::chrono::nanoseconds took{0};
@@ -283,6 +309,22 @@ async::Task<Finding> examine_export(Examination& at) {
   Finding out = found(at.target.path + " is a " + kind_of(attributes.type) + ", by sec=" + at.info.security);
   out.fact("security", at.info.security).fact("owner", attributes.owner).fact("group", attributes.group);
   co_return out.fact("mode", attributes.mode);
+}
+
+async::Task<Finding> examine_replies(Examination& at) {
+  if (!at.object) co_return needs_path();
+  const auto path = co_await any_name(at);
+  if (!path) co_return skipped("the server has no name to ask for many times");
+  const engine::Spot directory = path->directory();
+  std::vector<engine::ManyTold> items(kManyAttributes, {{&directory, path->last()}});
+  std::vector<engine::ManyTold*> all;
+  for (engine::ManyTold& one : items) all.push_back(&one);
+  co_await at.server->engine()->stat_many(nullptr, std::move(all));
+  const auto is_late = [](const engine::ManyTold& one) {
+    return one.result && !*one.result && one.result->error().kind() == ErrorKind::timeout;
+  };
+  if (std::ranges::any_of(items, is_late)) co_return replies_lost();
+  co_return found("large replies arrive, with the attributes of " + std::to_string(items.size()) + " files");
 }
 
 async::Task<Finding> examine_rights(Examination& at) {

@@ -76,6 +76,11 @@ std::string implementation_of(const Info& info) {
   return ", server " + info.implementation_name;
 }
 
+/// Names the operation and the service beside NFS that failed, because a client of NFSv3 asks several services.
+Finding no_session(const Error& why) {
+  return failure(Error(why.kind(), why.errno_value(), "", "", why.text()));
+}
+
 Finding session_seen(const Info& info) {
   const bool has_session = !info.session_id.empty();
   Finding out = found("NFS " + info.version +
@@ -116,7 +121,7 @@ async::Task<Finding> examine_session(Examination& at) {
     if (!without_path) at.path_error.reset();
     if (without_path) done = without_path;
   }
-  if (!done) co_return failure(done.error());
+  if (!done) co_return no_session(done.error());
   co_return session_seen(at.info);
 }
 

@@ -115,7 +115,7 @@ Finding no_rdma(const Examination& at) {
 
 // ---- versions ----
 
-/// What is known of one version of NFS.
+/// A version of NFS that servers are asked for.
 struct Version {
   const char* name;
   std::uint32_t number;

@@ -23,7 +23,7 @@ namespace nfsrdma {
 
 enum class FindingState : std::uint8_t { ok, warning, failed, skipped };
 
-/// What one step has found. The last one is the verdict.
+/// The result of one step. The last one is the verdict.
 struct Finding {
   std::string step;
   FindingState state = FindingState::ok;
@@ -33,7 +33,7 @@ struct Finding {
   std::vector<std::pair<std::string, std::string>> facts;
 };
 
-/// What is examined beside what every diagnosis examines.
+/// Examinations that are made only if they are asked for, and the limit.
 struct DiagnoseOptions {
   std::string read;    ///< a file to read from: an absolute path, or one below the target's; empty: none
   bool write = false;  ///< make a file in the target's directory, and remove it

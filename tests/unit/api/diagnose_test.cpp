@@ -35,7 +35,7 @@ TEST_CASE("c: nfsrdma_diagnose reports each step once, and returns how many fail
   wanted.read = "file";
   wanted.write = 1;
   CHECK(nfsrdma_diagnose(url_of(server, "/dir").c_str(), nullptr, &wanted, count_step, &steps, nullptr) == 0);
-  CHECK(steps.size() == 21);
+  CHECK(steps.size() == 22);
   CHECK(steps.at("write") != NFSRDMA_FINDING_FAILED);
   steps.clear();
   CHECK(nfsrdma_diagnose(url_of(server, "/none").c_str(), nullptr, nullptr, count_step, &steps, nullptr) ==

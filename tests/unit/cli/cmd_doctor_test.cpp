@@ -20,7 +20,7 @@ TEST_CASE("cli: doctor prints a line for each step, a verdict, and its exit stat
   const Ran bad = shell.run({"doctor", "-o", "sec=sys", "srv:/none"});
   CHECK(bad.status == 1);
   CHECK(has(bad.out, "FAIL  export        "));
-  CHECK(has(bad.out, "skip  rights                  -  needs the step export\n"));
+  CHECK(has(bad.out, "skip  replies                 -  needs the step export\n"));
   CHECK(has(
       bad.out,
       "\nVerdict: Export: /none does not exist on the server; / exists and has dir.\nTo do: Check the path"));

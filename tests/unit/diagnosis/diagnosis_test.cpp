@@ -186,7 +186,7 @@ TEST_CASE("diagnosis: a server without a fault gets a good verdict, with what wa
   const Reported all = m.diagnose("", "/export");
   INFO(all.text());
   CHECK(all.failures == 0);
-  CHECK(all.findings.size() == 20);
+  CHECK(all.findings.size() == 21);
   CHECK(all.findings.back().state == State::ok);
   CHECK(all.findings.back().seen == "NFS 4.2 over sim works");
   CHECK(all.fact("route", "mtu") == "1500");
@@ -361,6 +361,21 @@ TEST_CASE("diagnosis, fault 11: large packets are lost on the way") {
   check_cause(all, "mtu", "calls of 1200 bytes are answered, one of 4000 is not");
   CHECK(has(all.findings.back().seen, "MTU black hole"));
   CHECK(has(all.findings.back().advice, "ip link set dev eth0 mtu 1280"));
+}
+
+TEST_CASE("diagnosis, fault 11: large packets are lost on the way back only") {
+  Simulated m;
+  m.server.add_directory("/export");
+  constexpr std::size_t kHole = 1400;
+  m.network.set_watch([&](const sim::Passing& passing) {
+    const bool is_lost = passing.from == m.server.host()->number() && passing.bytes.size() > kHole;
+    return is_lost ? sim::Fate::vanishes : sim::Fate::arrives;
+  });
+  const Reported all = m.diagnose("", "/export");
+  INFO(all.text());
+  CHECK(all.of("mtu").state == State::ok);
+  CHECK(all.of("replies").state == State::failed);
+  CHECK(has(all.findings.back().seen, "replies: small replies arrive, large ones do not"));
 }
 
 TEST_CASE("diagnosis, fault 12: the session takes small requests only") {
