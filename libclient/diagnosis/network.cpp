@@ -221,6 +221,7 @@ async::Task<Finding> examine_name(Examination& at) {
   if (!found_addresses) co_return failure(found_addresses.error());
   at.addresses = std::move(*found_addresses);
   std::vector<std::string> texts;
+  texts.reserve(at.addresses.size());
   for (const rpc::Address& one : at.addresses) texts.push_back(fabric::host_text(one.storage));
   const bool is_number = texts.size() == 1 && texts.front() == at.target.host;
   Finding out = found(is_number ? "the server is given by its address"

@@ -318,6 +318,7 @@ async::Task<Finding> examine_replies(Examination& at) {
   const engine::Spot directory = path->directory();
   std::vector<engine::ManyTold> items(kManyAttributes, {{&directory, path->last()}});
   std::vector<engine::ManyTold*> all;
+  all.reserve(items.size());
   for (engine::ManyTold& one : items) all.push_back(&one);
   co_await at.server->engine()->stat_many(nullptr, std::move(all));
   const auto is_late = [](const engine::ManyTold& one) {

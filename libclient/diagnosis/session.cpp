@@ -60,7 +60,7 @@ async::Task<Finding> examine_kerberos(Examination& at, const std::vector<Securit
       "the ticket of " + ticket->principal + " is valid for " + for_how_long(ticket->seconds);
   auto made = co_await make_context(at, flavors.front());
   Finding out = made ? found("sec=" + name + ": the server accepts " + whose) : failure(made.error());
-  if (!made) out.seen = "sec=" + name + ": " + out.seen + "; " + whose;
+  if (!made) out.seen = "sec=" + name + ": " + out.seen + ", and " + whose;
   co_return out.fact("principal", ticket->principal).fact("valid_seconds", ticket->seconds);
 }
 
@@ -76,7 +76,7 @@ std::string implementation_of(const Info& info) {
   return ", server " + info.implementation_name;
 }
 
-/// Names the operation and the service beside NFS that failed, because a client of NFSv3 asks several services.
+/// Names the operation and the service that failed, because a client of NFSv3 also asks rpcbind, mountd and lockd.
 Finding no_session(const Error& why) {
   return failure(Error(why.kind(), why.errno_value(), "", "", why.text()));
 }

@@ -334,6 +334,7 @@ TEST_CASE("diagnosis, fault 8: the clocks are an hour apart, and Kerberos fails"
   OnLoopback m;
   const Reported all = m.diagnose(server.port(), "sec=krb5,gssport=" + std::to_string(programs.port()));
   check_cause(all, "security", "the clocks of this machine and the server differ by more than five minutes");
+  CHECK(all.of("security").advice.starts_with("set them (timedatectl)"));
   CHECK(all.fact("security", "principal") == "alice@TEST.LAB");
 }
 
