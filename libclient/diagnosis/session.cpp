@@ -56,11 +56,11 @@ async::Task<Finding> examine_kerberos(Examination& at, const std::vector<Securit
   auto ticket = co_await own_ticket(at);
   if (!ticket) co_return failure(ticket.error());
   const std::string name(security_name(flavors.front()));
-  const std::string whose =
-      "the ticket of " + ticket->principal + " is valid for " + for_how_long(ticket->seconds);
+  const std::string shown =
+      "the ticket of " + ticket->principal + ", valid for " + for_how_long(ticket->seconds);
   auto made = co_await make_context(at, flavors.front());
-  Finding out = made ? found("sec=" + name + ": the server accepts " + whose) : failure(made.error());
-  if (!made) out.seen = "sec=" + name + ": " + out.seen + ", and " + whose;
+  Finding out = made ? found("sec=" + name + ": the server accepts " + shown) : failure(made.error());
+  if (!made) out.seen = "sec=" + name + ": " + out.seen + "; it was shown " + shown;
   co_return out.fact("principal", ticket->principal).fact("valid_seconds", ticket->seconds);
 }
 

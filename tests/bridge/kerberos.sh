@@ -62,6 +62,17 @@ else
   skip_part "NFSv3: no mount namespace for an rpcbind"
 fi
 
+# doctor says whose ticket it is, or that there is none.
+start_bridge doctor || exit 1
+doctor() { # CACHE
+  as_user "$cli_binary" doctor --json -o "sec=krb5i,gssport=$server_port,ccache=FILE:$realm/caches/$1" \
+    "nfs://127.0.0.1:$bridge_port/export"
+}
+expect_exit 0 "doctor with a ticket" doctor krb5cc_65534
+same "doctor: whose ticket" nobody@LAB.TEST "$(json '.steps[] | select(.step == "security") | .facts.principal')"
+expect_exit 1 "doctor without a ticket" doctor none
+check "doctor: the cause" grep -qF "security: user 65534 has no ticket" <<< "$(json .verdict.seen)"
+
 # What was sealed, on the server's side of a bridge, which passes it on as it came: with the server's key another program
 # reads it as we meant it; without, nothing of it is legible.
 wire() { # VERSION [OPTION]
