@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "async/all.h"
+#include "async/interrupt_watch.h"
 #include "engine/paths.h"
 #include "fuse/mountinfo.h"
 #include "fuse/mountpoint.h"
@@ -120,12 +121,11 @@ Mount::~Mount() {
 /// Runs turns until the task has ended. Returns an Error if `interrupt_` becomes readable before.
 template <class T>
 Result<T> Mount::run_to_its_end(async::Task<Result<T>> task) {
-  bool interrupted = false;
-  loop_.watch(interrupt_, EPOLLIN, [&interrupted](std::uint32_t) { interrupted = true; });
+  async::Event interrupted(loop_);
+  const async::InterruptWatch watch(loop_, interrupt_, interrupted);
   task.handle().resume();
   loop_.end_turn();
-  while (!task.done() && !interrupted) loop_.turn(async::TimePoint::max());
-  loop_.unwatch(interrupt_);
+  while (!task.done() && !watch.is_raised()) loop_.turn(async::TimePoint::max());
   if (task.done()) return task.await_resume();
   return Error(ErrorKind::cancelled, EINTR, "mount", options_.source, "interrupted");
 }

@@ -1,11 +1,10 @@
 #include "connect/exports.h"
 
-#include <sys/epoll.h>
-
 #include <cerrno>
 #include <optional>
 
 #include "async/event.h"
+#include "async/interrupt_watch.h"
 #include "async/until.h"
 #include "connect/protocol.h"
 #include "connect/resolve.h"
@@ -33,16 +32,10 @@ Result<List> ask_and_wait(const Target& target, Question<List> question, const c
   aux::Mountd mountd(loop, mount_options(target, std::move(*addresses)));
   async::Event told(loop);
   std::optional<Result<List>> out;
-  bool interrupted = false;
-  const auto stop = [&](std::uint32_t) {
-    interrupted = true;
-    told.notify_all();
-  };
-  if (interrupt >= 0) loop.watch(interrupt, EPOLLIN, stop);
+  const async::InterruptWatch watch(loop, interrupt, told);
   loop.spawn(ask(mountd, question, out, told));
-  const auto is_over = [&] { return out.has_value() || interrupted; };
+  const auto is_over = [&] { return out.has_value() || watch.is_raised(); };
   const bool in_time = loop.run(async::until(told, deadline, is_over));
-  if (interrupt >= 0) loop.unwatch(interrupt);
   loop.drop_tasks();
   if (out) return std::move(*out);
   if (in_time) return Error(ErrorKind::cancelled, EINTR, name, host, "interrupted");

@@ -1,13 +1,11 @@
 #include "diagnosis/diagnosis.h"
 
-#include <poll.h>
-#include <sys/epoll.h>
-
 #include <array>
 #include <cerrno>
 #include <utility>
 
 #include "async/event.h"
+#include "async/interrupt_watch.h"
 #include "async/until.h"
 #include "diagnosis/examination.h"
 
@@ -97,33 +95,6 @@ void skip_rest(Examination& at, const Report& report, Progress& progress) {
   }
 }
 
-/// Watches the descriptor that ends the diagnosis.
-class InterruptWatch {
- public:
-  InterruptWatch(async::Loop& loop, int descriptor, async::Event& event) : loop_(loop), fd_(descriptor) {
-    if (fd_ < 0) return;
-    loop_.watch(fd_, EPOLLIN, [this, &event](std::uint32_t) {
-      is_raised_ = true;
-      event.notify_all();
-    });
-  }
-  ~InterruptWatch() {
-    if (fd_ >= 0) loop_.unwatch(fd_);
-  }
-  InterruptWatch(const InterruptWatch&) = delete;
-  InterruptWatch& operator=(const InterruptWatch&) = delete;
-  /// Asks the descriptor as well, because a step that blocks (resolve) ends without a turn of the loop.
-  [[nodiscard]] bool is_raised() const {
-    pollfd one{fd_, POLLIN, 0};
-    return is_raised_ || (fd_ >= 0 && ::poll(&one, 1, 0) > 0);
-  }
-
- private:
-  async::Loop& loop_;
-  const int fd_;
-  bool is_raised_ = false;
-};
-
 Error interrupted(const std::string& host) {
   return {ErrorKind::cancelled, EINTR, "diagnose", host, "interrupted"};
 }
@@ -142,7 +113,7 @@ Result<std::size_t> Diagnosis::run(const Report& report, int interrupt) {
   const async::TimePoint end = at.loop.now() + at.wanted.limit;
   at.deadline = end - kReserve;
   Progress progress(at.loop);
-  const InterruptWatch watch(at.loop, interrupt, progress.ended);
+  const async::InterruptWatch watch(at.loop, interrupt, progress.ended);
   const std::uint64_t task = at.loop.spawn(run_steps(at, report, progress));
   const auto is_over = [&] { return progress.is_complete || watch.is_raised(); };
   (void)at.loop.run(async::until(progress.ended, end, is_over));
