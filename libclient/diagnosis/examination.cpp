@@ -51,6 +51,12 @@ void Examination::end() {
   channel.reset();
 }
 
+std::string comma_list(const std::vector<std::string>& words, std::size_t most) {
+  std::string out;
+  for (std::size_t i = 0; i < std::min(words.size(), most); ++i) out += (i == 0 ? "" : ", ") + words[i];
+  return words.size() > most ? out + ", …" : out;
+}
+
 std::string text_of(std::chrono::nanoseconds time) {
   char text[32];
   const double ms = std::chrono::duration<double, std::milli>(time).count();

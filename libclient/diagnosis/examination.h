@@ -96,6 +96,9 @@ async::Task<Finding> examine_credits(Examination& at);
 // verdict.cpp
 Finding verdict(const Examination& at);
 
+/// Returns "a, b, c". Of more than `most` words the first ones, and "…".
+[[nodiscard]] std::string comma_list(const std::vector<std::string>& words,
+                                     std::size_t most = std::string::npos);
 /// Returns "1.25 ms", for people.
 [[nodiscard]] std::string text_of(std::chrono::nanoseconds time);
 

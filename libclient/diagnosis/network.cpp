@@ -122,12 +122,6 @@ std::vector<std::string> devices() {
   return out;
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& one : words) out += (out.empty() ? "" : ", ") + one;
-  return out;
-}
-
 /// Returns true if a connection may be made without TCP.
 bool may_use_device(const Examination& at) {
   return at.options().fabric != Fabric::iwarp && fabric::verbs::missing_device().empty();
@@ -226,8 +220,8 @@ async::Task<Finding> examine_name(Examination& at) {
   const bool is_number = texts.size() == 1 && texts.front() == at.target.host;
   Finding out = found(is_number ? "the server is given by its address"
                                 : at.target.host + " has the address" + (texts.size() > 1 ? "es " : " ") +
-                                      joined(texts));
-  out.fact("addresses", joined(texts));
+                                      comma_list(texts));
+  out.fact("addresses", comma_list(texts));
   co_return out;
 }
 
@@ -249,7 +243,7 @@ async::Task<Finding> examine_route(Examination& at) {
 
 async::Task<Finding> examine_device(Examination& at) {
   const std::string missing = fabric::verbs::missing_device();
-  const std::string list = joined(devices());
+  const std::string list = comma_list(devices());
   const auto with_list = [&list](Finding out) {
     out.fact("devices", list);
     return out;

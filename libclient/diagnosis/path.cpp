@@ -27,13 +27,6 @@ constexpr std::int64_t kMostClockDifference = 300;
 
 // ---- what there is ----
 
-std::string comma_list(const std::vector<std::string>& names) {
-  std::string out;
-  for (std::size_t i = 0; i < std::min(names.size(), kNamesShown); ++i)
-    out += (i == 0 ? "" : ", ") + names[i];
-  return names.size() > kNamesShown ? out + ", …" : out;
-}
-
 async::Task<std::vector<std::string>> names_in(Examination& at, engine::Path directory) {
   std::vector<std::string> out;
   engine::Paths paths = at.paths();
@@ -64,7 +57,7 @@ std::string listed_exports(Examination& at) {
   if (exports) {
     for (const aux::Export& one : *exports) names.push_back(one.path);
   }
-  return names.empty() ? "" : "; the server exports " + comma_list(names);
+  return names.empty() ? "" : "; the server exports " + comma_list(names, kNamesShown);
 }
 
 async::Task<std::string> what_there_is(Examination& at, const engine::Path& path) {
@@ -75,7 +68,7 @@ async::Task<std::string> what_there_is(Examination& at, const engine::Path& path
   const std::vector<std::string> names = co_await names_in(at, *nearest);
   const std::string where = nearest->text();
   co_return names.empty() ? "; " + where + " exists and is empty"
-                          : "; " + where + " exists and has " + comma_list(names);
+                          : "; " + where + " exists and has " + comma_list(names, kNamesShown);
 }
 
 async::Task<Finding> no_path(Examination& at, Error why) {

@@ -87,6 +87,11 @@ async::Task<Result<Answer>> ask(Examination& at, Question question) {
   co_return answer;
 }
 
+/// Calls NULL, with `padding` octets of arguments.
+async::Task<Result<Answer>> ask_null(Examination& at, std::size_t padding = 0) {
+  return ask(at, {.version = at.options().version.value_or(4), .padding = padding});
+}
+
 // ---- the connection ----
 
 /// Returns true if NFS without RDMA answers on the port that RDMA was looked for on.
@@ -138,12 +143,6 @@ bool is_allowed(const Version& version, const connect::Options& options) {
                                      : *version.minor <= options.minor_version;
 }
 
-std::string joined_versions(const std::vector<std::string>& versions) {
-  std::string out;
-  for (const std::string& one : versions) out += (out.empty() ? "" : ", ") + one;
-  return out;
-}
-
 std::string asked_version(const connect::Options& options) {
   const bool has_minor = options.version == 4U && options.minor_version_fixed;
   return std::to_string(options.version.value_or(4)) +
@@ -151,7 +150,7 @@ std::string asked_version(const connect::Options& options) {
 }
 
 Finding judge_versions(const Examination& at) {
-  const std::string all = joined_versions(at.versions);
+  const std::string all = comma_list(at.versions);
   const bool is_usable = std::ranges::any_of(kVersions, [&](const Version& one) {
     return std::ranges::count(at.versions, one.name) != 0 && is_allowed(one, at.options());
   });
@@ -233,7 +232,7 @@ async::Task<Finding> examine_private_data(Examination& at) {
 }
 
 async::Task<Finding> examine_null(Examination& at) {
-  const auto answer = co_await ask(at, {.version = at.options().version.value_or(4)});
+  const auto answer = co_await ask_null(at);
   if (!answer) co_return failure(answer.error());
   if (answer->header.refusal == rpc::Refusal::program) {
     co_return failure(rpc::refusal_error(answer->header, {}, "NULL", at.target.host));
@@ -246,12 +245,12 @@ async::Task<Finding> examine_null(Examination& at) {
 async::Task<Finding> examine_mtu(Examination& at) {
   std::size_t largest = 0;
   for (const std::size_t size : kMessageSizes) {
-    const auto answer = co_await ask(at, {.version = at.options().version.value_or(4), .padding = size});
+    const auto answer = co_await ask_null(at, size);
     if (answer) {
       largest = size;
       continue;
     }
-    const auto small = co_await ask(at, {.version = at.options().version.value_or(4)});
+    const auto small = co_await ask_null(at);
     if (!small) co_return failure(small.error());
     Finding out = largest != 0 ? black_hole(at, largest, size) : failure(answer.error());
     out.fact("answered_bytes", largest).fact("lost_bytes", size);
@@ -273,7 +272,7 @@ async::Task<Finding> examine_versions(Examination& at) {
 
 async::Task<Finding> examine_latency(Examination& at) {
   for (std::size_t i = 0; i < kRoundTrips; ++i) {
-    const auto answer = co_await ask(at, {.version = at.options().version.value_or(4)});
+    const auto answer = co_await ask_null(at);
     if (!answer) co_return failure(answer.error());
     at.round_trips.push_back(answer->took);
   }
