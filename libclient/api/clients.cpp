@@ -51,6 +51,18 @@ async::Task<Status> succeeded() {
   co_return Status();
 }
 
+/// Makes a call on the client itself.
+template <class R, class Make, class Finish>
+std::int64_t on_client(nfsrdma_client* client, const nfsrdma_call* call, nfsrdma_error** error, Make make,
+                       Finish finish, ClientCore::Needs needs = ClientCore::Needs::connection) {
+  return guarded(error, [&]() -> std::int64_t {
+    if (client == nullptr) return fail(error, missing("client"));
+    const auto how = How::from(call, *client);
+    if (!how) return fail(error, how.error());
+    return client->call<R>(client->calls(), *how, error, make, finish, needs);
+  });
+}
+
 milliseconds time_from(std::int64_t timeout) {
   return timeout < 0 ? milliseconds::max() : milliseconds(timeout);
 }
@@ -103,13 +115,7 @@ int64_t nfsrdma_cancel(nfsrdma_client* client, uint64_t tag) {
 // ---- completions ----
 
 int64_t nfsrdma_post(nfsrdma_client* client, const nfsrdma_call* call, nfsrdma_error** error) {
-  return guarded(error, [&]() -> std::int64_t {
-    if (client == nullptr) return fail(error, missing("client"));
-    const auto how = How::from(call, *client);
-    if (!how) return fail(error, how.error());
-    return client->call<Status>(client->calls(), *how, error, &succeeded, nothing,
-                                ClientCore::Needs::nothing);
-  });
+  return on_client<Status>(client, call, error, &succeeded, nothing, ClientCore::Needs::nothing);
 }
 
 nfsrdma_queue* nfsrdma_queue_new(nfsrdma_client* client, nfsrdma_error** error) {
@@ -178,14 +184,9 @@ async::Task<Measured> measure(ClientCore& client) {
 }  // namespace
 
 int64_t nfsrdma_ping(nfsrdma_client* client, const nfsrdma_call* call, nfsrdma_error** error) {
-  return guarded(error, [&]() -> std::int64_t {
-    if (client == nullptr) return fail(error, missing("client"));
-    const auto how = How::from(call, *client);
-    if (!how) return fail(error, how.error());
-    const auto ping = [&] { return measure(*client); };
-    return client->call<Measured>(client->calls(), *how, error, ping,
-                                  [](std::chrono::nanoseconds time) { return std::int64_t{time.count()}; });
-  });
+  return on_client<Measured>(
+      client, call, error, [&] { return measure(*client); },
+      [](std::chrono::nanoseconds time) { return std::int64_t{time.count()}; });
 }
 
 namespace {
