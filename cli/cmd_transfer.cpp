@@ -245,11 +245,6 @@ Error local_usage(int errno_value, const char* command, const std::string& path,
   return {ErrorKind::local, errno_value, command, path, message};
 }
 
-bool is_directory(const std::string& local) {
-  struct stat facts{};
-  return ::stat(local.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
-}
-
 /// Copies what one operand of get names. A tree reports its failures itself.
 Status get_operand(Call& call, const Remote& remote, const std::string& local) {
   if (call.has("recursive")) {

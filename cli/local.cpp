@@ -178,6 +178,11 @@ std::uint32_t creation_mask() {
   return mask;
 }
 
+bool is_directory(const std::string& path) {
+  struct stat facts{};
+  return ::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
 std::string temporary_template(std::string_view name, std::size_t limit) {
   const std::size_t room = limit - 1 - temporary_suffix.size();
   return "." + std::string(name.substr(0, room)) + std::string(temporary_suffix);

@@ -111,6 +111,9 @@ class TemporaryFile {
   Descriptor fd_;
 };
 
+/// Returns true if the path leads to a directory.
+bool is_directory(const std::string& path);
+
 /// Returns ".name.nfsrdma-XXXXXX" within `limit` bytes: the name of a temporary file for `name`, before its
 /// Xs are filled.
 std::string temporary_template(std::string_view name, std::size_t limit = 255);

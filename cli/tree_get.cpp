@@ -161,9 +161,7 @@ struct Place {
 };
 
 Place find_place(const Call& call, const Remote& from, const std::string& to) {
-  struct stat facts{};
-  const bool there = ::stat(to.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
-  const bool is_inside = there && !call.has("no-target-directory");
+  const bool is_inside = is_directory(to) && !call.has("no-target-directory");
   const std::string_view name = base_name(is_inside ? std::string_view(from.path) : to);
   if (is_inside && is_plain_name(name)) return {to, std::string(name), join(to, name)};
   // The server's root has no name, and neither has "." or "..".
