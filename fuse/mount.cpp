@@ -449,7 +449,7 @@ void Mount::tell_losses() const {
        others);
 }
 
-std::string Mount::statistics(std::string (*show)(const Picture&)) {
+std::string Mount::statistics(Show show) {
   const engine::Engine& engine = *server_.engine();
   Picture picture{options_,
                   loop_.now() - begun_,

@@ -116,7 +116,7 @@ class Mount {
   [[nodiscard]] bool is_at_mountpoint() const;
   async::Task<Status> put_away(std::shared_ptr<fs::OpenHandle> file);
   /// Returns what `show` makes of the statistics of this moment.
-  [[nodiscard]] std::string statistics(std::string (*show)(const Picture&));
+  [[nodiscard]] std::string statistics(Show show);
   [[nodiscard]] bool has_kernel_option(std::string_view name) const;
   /// Returns true if data must be received into memory of the daemon's own before it goes to a ring
   /// (RingService's `apart`).
@@ -130,7 +130,7 @@ class Mount {
   int interrupt_ = -1;  // start()'s
   RequestCounters request_counters_;
   InitReply init_reply_;
-  StatisticsFiles statistics_files_{[this](auto* show) { return statistics(show); }};
+  StatisticsFiles statistics_files_{[this](Show show) { return statistics(show); }};
   async::Loop loop_;
   const async::TimePoint begun_ = loop_.now();
   const ClientName client_name_;

@@ -414,10 +414,6 @@ void add_defaults_of_root(MountOptions& options) {
   for (const char* word : {"dev", "suid"}) options.kernel.insert(options.kernel.begin(), word);
 }
 
-}  // namespace
-
-namespace {
-
 /// Returns true if a list of -o has the option.
 bool lists_option(const std::vector<std::string>& words, const std::string& option) {
   bool is_list = false;  // the word before was -o

@@ -54,6 +54,8 @@ struct Picture {
 
 /// Returns the options in a form that could be given to -o.
 std::string options_text(const MountOptions& options);
+/// Makes a text of a Picture, in one format.
+using Show = std::string (*)(const Picture& picture);
 std::string statistics_text(const Picture& picture);
 /// Returns the options with negotiated values in place of the requested ones.
 MountOptions options_in_force(const Picture& picture);

@@ -114,7 +114,7 @@ fuse_ino_t StatisticsFiles::find(fuse_ino_t directory, std::string_view name) {
   return found == kFiles.end() ? 0 : inode_of(static_cast<std::size_t>(found - kFiles.begin()));
 }
 
-StatisticsFiles::StatisticsFiles(std::function<std::string(std::string (*)(const Picture&))> show)
+StatisticsFiles::StatisticsFiles(std::function<std::string(Show)> show)
     : show_(std::move(show)), owner_(::getuid()), group_(::getgid()) {}
 
 fuse_lowlevel_ops StatisticsFiles::in_front_of(const fuse_lowlevel_ops& behind) {

@@ -30,7 +30,7 @@ class StatisticsFiles {
  public:
   struct File {
     std::string_view name;
-    std::string (*text)(const Picture& picture);
+    Show text;
   };
   static constexpr std::array<File, 3> kFiles{{{kStatisticsName, statistics_text},
                                                {".nfsrdma-stats.prom", metrics_text},
@@ -42,7 +42,7 @@ class StatisticsFiles {
   static fuse_ino_t find(fuse_ino_t directory, std::string_view name);
 
   /// `show` calls the function that it is given with the Picture of the moment, and returns its result.
-  explicit StatisticsFiles(std::function<std::string(std::string (*)(const Picture&))> show);
+  explicit StatisticsFiles(std::function<std::string(Show)> show);
   /// Returns the operations `behind`, with these files in front of them. The user data of each request is the
   /// Mount.
   fuse_lowlevel_ops in_front_of(const fuse_lowlevel_ops& behind);
@@ -60,7 +60,7 @@ class StatisticsFiles {
   [[nodiscard]] bool shows_itself(fuse_req_t raw) const;
   [[nodiscard]] struct stat stat(fuse_ino_t inode) const;
 
-  const std::function<std::string(std::string (*)(const Picture&))> show_;
+  const std::function<std::string(Show)> show_;
   const uid_t owner_;
   const gid_t group_;
   fuse_lowlevel_ops behind_{};
