@@ -113,7 +113,7 @@ if section build; then
   [ -z "$long" ] || targets+=(nfsrdma)
   built=$x/build
   check "cmake with its build directory on the mount" client timeout 300 env CCACHE_DISABLE=1 cmake -S "$source" -B "$built" -G Ninja \
-    -DCMAKE_BUILD_TYPE="$(size Debug RelWithDebInfo)"
+    -DNFSRDMA_TESTS=ON -DCMAKE_BUILD_TYPE="$(size Debug RelWithDebInfo)"
   check "ninja ${targets[*]}" client timeout 3000 env CCACHE_DISABLE=1 ninja -C "$built" -j2 "${targets[@]}"
   same "ninja again: there is nothing to do" "ninja: no work to do." \
     "$(client timeout 300 env CCACHE_DISABLE=1 ninja -C "$built" "${targets[@]}" 2>&1 | tail -n 1)"
