@@ -109,55 +109,101 @@ class Tree:
         wanted = ['nfsrdma_tests'] + (['nfsrdma_sim'] if self.has_simulator else [])
         return self.run(['cmake', '--build', self.build, '-j', str(self.jobs), '--target', *wanted], 1800) == 0
 
+    @property
+    def tests(self):
+        return os.path.join(self.build, 'tests', 'nfsrdma_tests')
+
+    @property
+    def simulator(self):
+        return next((os.path.join(at, 'nfsrdma_sim') for at, _, names in os.walk(os.path.join(self.build, 'tests'))
+                     if 'nfsrdma_sim' in names), None)
+
     @staticmethod
     def failed_cases(log):
         """The titles of the test cases that failed."""
         with open(log, errors='replace') as text:
             return sorted(set(re.findall(r'^TEST CASE:\s+(.*)$', text.read(), re.M)))
 
-    def judge(self, seconds, log=None, fault=0, finds=''):
-        """How the tests end: None where they all pass, else what failed, also by itself: a busy machine fails some once. Those
-        that are expected to find the fault come first, since they take a fraction of the time."""
+    def judge(self, seconds, log=None, fault=0, finds='', cases=None, in_simulator=True):
+        """How the tests end: None where they all pass, else what failed. `cases`: the titles of the only ones that can fail."""
         log = log or self.log
-        tests = os.path.join(self.build, 'tests', 'nfsrdma_tests')
-        if fault and finds:
-            names = ','.join('*%s*' % word for word in finds.replace(',', ' ').split())
-            if self.run([tests, '--test-case=' + names, '--no-version'], seconds, log, fault) == 1:
-                for case in self.failed_cases(log):
-                    if self.run([tests, '--test-case=' + re.sub(r'[,*]', '?', case), '--no-version'], seconds, log, fault) != 0:
-                        return case
-        status = self.run([tests, '--no-version', *(['--abort-after=1'] if fault else [])], seconds, log, fault)
+        expected = ['*%s*' % word for word in finds.replace(',', ' ').split()]
+        # Those that are expected to find the fault come first, since they take a fraction of the time.
+        parts = [['--test-case=' + ','.join(expected)]] if fault and expected else []
+        parts += [[]] if cases is None else ['--test-case=' + ','.join(part) for part in lists_of(map(pattern, cases))]
+        for part in parts:
+            failed = self.judge_units([part] if isinstance(part, str) else part, seconds, log, fault)
+            if failed:
+                return failed
+        return self.judge_simulator(seconds, log, fault) if in_simulator else None
+
+    def judge_units(self, options, seconds, log, fault, first=True):
+        """What fails also by itself, since a busy machine fails some once."""
+        status = self.run([self.tests, '--no-version', *options, *(['--abort-after=1'] if fault and first else [])], seconds, log, fault)
         if status is None:
             return 'unit and conformance do not end'
-        cases = self.failed_cases(log) if status == 1 else []
-        if status != 0 and not cases:
+        failed = self.failed_cases(log) if status == 1 else []
+        if status != 0 and not failed:
             return 'the tests end with status %d' % status
-        for case in cases:
-            if self.run([tests, '--test-case=' + re.sub(r'[,*]', '?', case), '--no-version'], seconds, log, fault) != 0:
+        for case in failed:
+            if self.run([self.tests, '--test-case=' + pattern(case), '--no-version'], seconds, log, fault) != 0:
                 return case
-        if cases and fault:
-            # It passes by itself, so the first failure says nothing: the others are yet to be seen.
-            return self.judge_whole(tests, seconds, log, fault) or self.judge_simulator(seconds, log, fault)
-        return self.judge_simulator(seconds, log, fault)
-
-    def judge_whole(self, tests, seconds, log, fault):
-        status = self.run([tests, '--no-version'], seconds, log, fault)
-        for case in self.failed_cases(log) if status == 1 else []:
-            if self.run([tests, '--test-case=' + re.sub(r'[,*]', '?', case), '--no-version'], seconds, log, fault) != 0:
-                return case
-        return None if status in (0, 1) else 'the tests end with status %s' % status
+        # Where the first failure passes by itself, it says nothing: the others are yet to be seen.
+        return self.judge_units(options, seconds, log, fault, first=False) if failed and fault and first else None
 
     def judge_simulator(self, seconds, log, fault):
         if self.has_simulator:
-            simulator = next((os.path.join(at, 'nfsrdma_sim') for at, _, names in os.walk(os.path.join(self.build, 'tests'))
-                              if 'nfsrdma_sim' in names), None)
-            status = self.run([simulator, '--seeds', '1-300'], seconds, log, fault)
+            status = self.run([self.simulator, '--seeds', '1-300'], seconds, log, fault)
             if status != 0:
                 return 'nfsrdma_sim ' + ('does not end' if status is None else 'with status %d' % status)
         return None
 
+    def met(self, command, to):
+        """The numbers of the faults whose places the program comes to, without any fault in effect."""
+        environment = dict(os.environ, NFSRDMA_FAULTS_MET=to, NFSRDMA_FAULT='0')
+        if os.path.exists(to):
+            os.remove(to)
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=environment, timeout=900)
+        try:
+            with open(to) as file:
+                return set(map(int, file.read().split()))
+        except OSError:
+            return None
 
-def run(mutants, jobs, top):
+    def who_meets(self, pool, top):
+        """The titles of the test cases by the number of the fault whose place they come to, and the numbers that the simulator
+        comes to. A case of which nothing can be said (its process ended otherwise) counts for all."""
+        listed = subprocess.run([self.tests, '--list-test-cases', '--no-version'], capture_output=True, text=True).stdout
+        titles = sorted({line for line in listed.split('\n') if line and not line.startswith(('[doctest]', '====='))})
+        jobs = [pool.submit(self.met, [self.simulator, '--seeds', '1-300'], os.path.join(top, 'met.s'))] if self.has_simulator else []
+        jobs += [pool.submit(self.met, [self.tests, '--test-case=' + pattern(title)], os.path.join(top, 'met.%d' % number))
+                 for number, title in enumerate(titles)]
+        answers = [job.result() for job in jobs]
+        in_simulator = answers.pop(0) if self.has_simulator else set()
+        return {title: met for title, met in zip(titles, answers)}, in_simulator
+
+
+def pattern(title):
+    """A test case's title where doctest takes a list of patterns."""
+    return re.sub(r'[,*"\\\\]', '?', title)
+
+
+def lists_of(words, most=100000):
+    """The words in lists short enough for an argument."""
+    part = []
+    for word in words:
+        if part and sum(len(one) + 1 for one in part) + len(word) > most:
+            yield part
+            part = []
+        part.append(word)
+    if part:
+        yield part
+
+
+def run_one_by_one(mutants, jobs, top):
+    """Puts each fault in by itself. The results by name."""
+    if not mutants:
+        return {}
     cores = max(1, (os.cpu_count() or 1) // jobs)
     results, lock, free = {}, threading.Lock(), []
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
@@ -189,7 +235,7 @@ def run(mutants, jobs, top):
                     file.write(text)
                 if not tree.compile():
                     return 'does not build', tree.log
-                failed = tree.judge(limit)
+                failed = tree.judge(limit, fault=-1, finds=mutant.finds)
                 return ('found', failed) if failed else ('survived', 'expected to be found by: ' + mutant.finds)
             finally:
                 with open(path, 'w') as file:
@@ -200,7 +246,7 @@ def run(mutants, jobs, top):
         for mutant, (result, text) in zip(mutants, pool.map(one, mutants)):
             results[mutant.name] = result
             print('%-14s %s (%s)' % (result, mutant.name, text), flush=True)
-    return conclude(mutants, results)
+    return results
 
 
 def conclude(mutants, results):
@@ -225,7 +271,7 @@ def build_at_once(mutants, top):
             return file.read()
     header = os.path.join(top, 'fault.h')
     with open(header, 'w') as file:
-        file.write(switched.HEADER)
+        file.write(switched.HEADER.replace('@MOST@', str(len(mutants) + 1)))
     left_out, wanted = [], list(mutants)
     while True:
         sources, numbers, others = switched.switch(wanted, read)
@@ -244,15 +290,13 @@ def build_at_once(mutants, top):
                 guilty |= {numbers[int(n)].name for n in re.findall(r'nfsrdma_fault\((\d+)\)', lines[path][int(number) - 1])}
         if not guilty:
             sys.exit('mutants: the tree with all faults does not build; see ' + tree.log)
-        print('left out, since their two sides do not compile beside each other: ' + ', '.join(sorted(guilty)), flush=True)
+        print('put in by themselves, since their two sides do not compile beside each other: ' + ', '.join(sorted(guilty)), flush=True)
         left_out += [one for one in wanted if one.name in guilty]
         wanted = [one for one in wanted if one.name not in guilty]
 
 
-def run_at_once(mutants, jobs, top):
+def run(mutants, jobs, top):
     tree, numbers, left_out = build_at_once(mutants, top)
-    if left_out:
-        print('not in the one build, see switched.py: ' + ', '.join(one.name for one in left_out), flush=True)
     began = time.monotonic()
     failed = tree.judge(1800)
     if failed:
@@ -260,12 +304,20 @@ def run_at_once(mutants, jobs, top):
     limit = 3 * (time.monotonic() - began) + 60
     results = {}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        cases, in_simulator = tree.who_meets(pool, top)
+
+        def judge(number):
+            come_here = [title for title, met in cases.items() if met is None or number in met]
+            return tree.judge(limit, '%s.%d' % (tree.log, number), number, numbers[number].finds if come_here else '', come_here,
+                              in_simulator is None or number in in_simulator), len(come_here)
         order = sorted(numbers)
-        for number, failed in zip(order, pool.map(lambda n: tree.judge(limit, '%s.%d' % (tree.log, n), n, numbers[n].finds), order)):
+        for number, (failed, count) in zip(order, pool.map(judge, order)):
             one = numbers[number]
             results[one.name] = 'found' if failed else 'survived'
-            print('%-14s %s (%s)' % (results[one.name], one.name, failed or 'expected to be found by: ' + one.finds), flush=True)
-    return conclude([one for one in mutants if one.name in results], results)
+            print('%-14s %s (%s)' % (results[one.name], one.name,
+                                     failed or 'expected to be found by: %s; %d test cases come to its place' % (one.finds, count)), flush=True)
+    results.update(run_one_by_one(left_out, jobs, top))
+    return conclude(mutants, results)
 
 
 def main(arguments):
@@ -278,8 +330,6 @@ def main(arguments):
             action = 'list'
         elif word == '--check':
             action = 'check'
-        elif word == '--at-once':
-            action = run_at_once
         elif word in ('--only', '--jobs') and arguments:
             value = arguments.pop(0)
             if word == '--jobs':
@@ -289,7 +339,7 @@ def main(arguments):
                 if not mutants:
                     sys.exit('mutants: there is none named ' + value)
         else:
-            sys.exit('usage: run.sh [--list | --check | --at-once] [--only NAME] [--jobs N]')
+            sys.exit('usage: run.sh [--list | --check] [--only NAMES] [--jobs N]')
     if action == 'list':
         for m in mutants:
             print('%-42s %-38s %s' % (m.name, m.file, m.finds))

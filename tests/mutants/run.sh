@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Do the tests find faults? Puts those of mutants.txt into a copy of the checkout, one by one, builds the tests, and runs
-# unit, conformance and 300 seeds of the simulator: a fault after which they all pass has survived.
+# Do the tests find faults? Those of mutants.txt are put into a copy of the checkout: most of them into one build, where a
+# variable says which is in effect (switched.py), the others one by one. For each fault those test cases run that come to
+# its place (first those that are expected to find it), then 300 seeds of the simulator. A fault after which they all pass
+# has survived.
 #
-#   run.sh [--only NAMES] [--jobs N]   exit status 0 if 57 of 60 are found; about a minute each, N at a time.
+#   run.sh [--only NAMES] [--jobs N]   exit status 0 if 57 of 60 are found; some seconds each, N at a time.
 #                                      NAMES: a regular expression
-#   run.sh --at-once [--jobs N]        all of them in one build, where a variable says which is in effect (switched.py): half a
-#                                      minute each. It leaves out a few, and says which
 #   run.sh --check                     only whether each fault's lines still stand in the sources, exactly once
 #   run.sh --list                      names, files, and who is expected to find them
 #

@@ -11,6 +11,7 @@ beside each other, is left out, and is for run.sh to put in by itself.
 """
 import re
 
+# @MOST@: one more than the highest number.
 HEADER = """#pragma once
 // A fault beside the right code may warn.
 #pragma GCC diagnostic ignored "-Wunused-variable"
@@ -25,7 +26,23 @@ HEADER = """#pragma once
 #pragma GCC diagnostic ignored "-Wtype-limits"
 #pragma GCC diagnostic ignored "-Wdangling-else"
 #pragma GCC diagnostic ignored "-Wextra-semi"
+#include <atomic>
+#include <cstdio>
 #include <cstdlib>
+// With NFSRDMA_FAULTS_MET, the name of a file, the numbers of the places that the program came to are written there at its end.
+struct NfsrdmaFaultsMet {
+  std::atomic<bool> at[@MOST@] = {};
+  NfsrdmaFaultsMet() = default;
+  ~NfsrdmaFaultsMet() {
+    const char* const name = std::getenv("NFSRDMA_FAULTS_MET");
+    std::FILE* const file = name != nullptr ? std::fopen(name, "a") : nullptr;
+    if (file == nullptr) return;
+    for (int i = 0; i < @MOST@; ++i)
+      if (at[i].load(std::memory_order_relaxed)) std::fprintf(file, "%d\\n", i);
+    std::fclose(file);
+  }
+};
+inline NfsrdmaFaultsMet nfsrdma_faults_met;
 inline int nfsrdma_fault_number() {
   static const int number = [] {
     const char* const text = std::getenv("NFSRDMA_FAULT");
@@ -33,7 +50,10 @@ inline int nfsrdma_fault_number() {
   }();
   return number;
 }
-inline bool nfsrdma_fault(int number) { return nfsrdma_fault_number() == number; }
+inline bool nfsrdma_fault(int number) {
+  nfsrdma_faults_met.at[number].store(true, std::memory_order_relaxed);
+  return nfsrdma_fault_number() == number;
+}
 """
 
 STATEMENT = re.compile(r'^(?:if |while |for |return\b|co_return\b|co_await |\(void\)|\+\+|--|[\w:.>*()\[\]-]+(?:\(|\.| = | [+|&^-]= |\+\+|--|;)|continue;|break;)')
