@@ -17,8 +17,8 @@ LEAST = 0.935  # 57 of 60
 
 
 class Mutant:
-    def __init__(self, name):
-        self.name, self.file, self.finds, self.before, self.after = name, '', '', [], []
+    def __init__(self, name, number):
+        self.number, self.name, self.file, self.finds, self.before, self.after = number, name, '', '', [], []
 
     def places(self, lines):
         """Where the lines before stand in the file, indentation aside."""
@@ -49,7 +49,7 @@ def read_mutants():
             if not word or word.startswith('#'):
                 continue
             if word == 'mutant':
-                mutants.append(Mutant(rest))
+                mutants.append(Mutant(rest, len(mutants) + 1))
             elif word in ('file', 'finds'):
                 setattr(mutants[-1], word, rest)
             elif word == '-':
@@ -107,7 +107,9 @@ class Tree:
         targets = subprocess.run(['cmake', '--build', self.build, '--target', 'help'], capture_output=True, text=True).stdout
         self.has_simulator = re.search(r'\bnfsrdma_sim\b', targets) is not None
         wanted = ['nfsrdma_tests'] + (['nfsrdma_sim'] if self.has_simulator else [])
-        return self.run(['cmake', '--build', self.build, '-j', str(self.jobs), '--target', *wanted], 1800) == 0
+        # As far as it goes, so that all faults that do not compile are known at once.
+        on = ['-k', '0'] if os.path.exists(os.path.join(self.build, 'build.ninja')) else ['-k']
+        return self.run(['cmake', '--build', self.build, '-j', str(self.jobs), '--target', *wanted, '--', *on], 3600) == 0
 
     @property
     def tests(self):
@@ -271,7 +273,7 @@ def build_at_once(mutants, top):
             return file.read()
     header = os.path.join(top, 'fault.h')
     with open(header, 'w') as file:
-        file.write(switched.HEADER.replace('@MOST@', str(len(mutants) + 1)))
+        file.write(switched.HEADER.replace('@MOST@', str(max(one.number for one in mutants) + 1)))
     left_out, wanted = [], list(mutants)
     while True:
         sources, numbers, others = switched.switch(wanted, read)

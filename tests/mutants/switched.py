@@ -122,11 +122,12 @@ def joined(faults, right):
 
 
 def switch(mutants, read):
-    """`read(path)` gives a source's text. The changed sources by path, the faults by number, and those that are left out."""
+    """`read(path)` gives a source's text. The changed sources by path, the faults by number, and those that are left out. A
+    fault has its own number, so that a source changes only where one of its own faults is left out."""
     numbers, left_out, by_file = {}, [], {}
     for mutant in mutants:
         by_file.setdefault(mutant.file, []).append(mutant)
-    sources, next_number = {}, 1
+    sources = {}
     for path, here in by_file.items():
         lines = read(path).split('\n')
         places, taken = {}, {}
@@ -145,16 +146,14 @@ def switch(mutants, read):
         for (at, count), several in sorted(places.items(), reverse=True):
             right = [line.strip() for line in lines[at:at + count]]
             while several:
-                faults = [(next_number + i, [line for line in one.after if line] or [';']) for i, one in enumerate(several)]
+                faults = [(one.number, [line for line in one.after if line] or [';']) for one in several]
                 text = None if lines[at + count].strip().startswith('else') else joined(faults, right)
                 if text:
                     break
                 left_out.append(several.pop())
             if not several:
                 continue
-            for i, one in enumerate(several):
-                numbers[next_number + i] = one
-            next_number += len(several)
+            numbers.update({one.number: one for one in several})
             indent = re.match(r'\s*', lines[at]).group()
             # One line, so that what stands behind it keeps its number and an error tells which fault it is of.
             lines[at:at + count] = [indent + ' '.join(text)] + [''] * (count - 1)

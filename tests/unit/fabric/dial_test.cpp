@@ -83,7 +83,7 @@ struct World {
     options.choice = choice;
     options.host = "server";
     options.deadline = loop.now() + 10s;
-    options.private_data = [this](const Traits& traits) {
+    options.private_data = [this](const fabric::Traits& traits) {
       asked.push_back(traits.remote_invalidation);
       return std::vector<std::byte>(8);
     };

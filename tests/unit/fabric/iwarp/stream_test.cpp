@@ -35,7 +35,7 @@ std::size_t planned_into(Stream& stream, Bytes memory) {
   return inside;
 }
 
-void append(Octets& to, const Octets& more) {
+void append_to(Octets& to, const Octets& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
@@ -425,7 +425,7 @@ TEST_CASE("iwarp more: an FPDU that left in part keeps its size, whatever become
       a.send(std::span(data).first(5000), 2);
       Octets wire = a.take(fpdu_size(1442) + 700);  // one, and a part of the next
       a.stream.set_mulpdu(later);
-      append(wire, a.take_all());
+      append_to(wire, a.take_all());
       b.give_all(wire);
       REQUIRE_FALSE(b.stream.failure());
       CHECK(target == data);
@@ -469,10 +469,10 @@ TEST_CASE(
     Octets wire = b.take(2000);
     b.stream.revoke(of_first.handle);
     std::ranges::fill(first, std::byte{0});
-    append(wire, b.take(12'000));  // the second is under way now
+    append_to(wire, b.take(12'000));  // the second is under way now
     b.stream.abandon(of_second.handle);
     std::ranges::fill(second, std::byte{0});
-    append(wire, b.take_all());
+    append_to(wire, b.take_all());
     a.give_all(wire);
     REQUIRE_FALSE(a.stream.failure());
     CHECK(a.completed == std::vector<std::uint64_t>{1, 2, 3});
