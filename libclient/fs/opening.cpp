@@ -50,6 +50,26 @@ async::Task<Status> Opening::may_read(Caller caller, std::uint64_t id, int flags
   co_return co_await attributes_.access(std::move(caller), id, R_OK);
 }
 
+/// Decides what the kernel may keep of the file that it has cached: pages, attributes. Returns the size that
+/// the kernel has to be told before the open ends, or 0.
+std::uint64_t Opening::keep_in_kernel(OpenedFile& out, Inode& inode, const std::optional<Attributes>& told,
+                                      const Freshness::Asked& asked) const {
+  const auto change = told ? std::optional(told->change) : std::nullopt;
+  // This applies also if the file is open here already, because another client may have written it since.
+  out.keep_cache = inode.attributes.cache(change) || !options_.close_to_open;
+  const bool is_sent_to_kernel = change && inode.attributes.is_sent_to_kernel(*change);
+  out.keep_attributes = out.keep_cache || is_sent_to_kernel;
+  if (!out.keep_attributes) inode.attributes.tell_no_state();
+  // Valid pages do not mean that the kernel knows the size, because tell_size() does nothing while a file is
+  // open for writing only. Nor do valid attributes mean it, if a write that bypassed the kernel has enlarged
+  // the file since.
+  std::uint64_t size = 0;
+  if (inode.pages.lags()) size = inode.writes.written_since(asked.as_of).value_or(0);
+  if (told && options_.close_to_open && (!is_sent_to_kernel || inode.pages.lags()))
+    size = std::max(size, told->size);
+  return size;
+}
+
 async::Task<Result<OpenedFile>> Opening::open(Caller caller, std::uint64_t id, int flags,
                                               std::uint32_t thread) {
   auto inode = find(id);
@@ -111,20 +131,8 @@ async::Task<Result<OpenedFile>> Opening::open(Caller caller, std::uint64_t id, i
     kernel_.will_be_emptied(out.handle, cut->attributes.size);
     co_return out;
   }
-  const auto change = told ? std::optional(told->change) : std::nullopt;
-  // This applies also if the file is open here already, because another client may have written it since.
-  out.keep_cache = (*inode)->attributes.cache(change) || !options_.close_to_open;
-  const bool is_sent_to_kernel = change && (*inode)->attributes.is_sent_to_kernel(*change);
-  out.keep_attributes = out.keep_cache || is_sent_to_kernel;
-  if (!out.keep_attributes) (*inode)->attributes.tell_no_state();
-  // Valid pages do not mean that the kernel knows the size, because tell_size() does nothing while a file is
-  // open for writing only. Nor do valid attributes mean it, if a write that bypassed the kernel has enlarged
-  // the file since.
-  std::uint64_t size = 0;
-  if ((*inode)->pages.lags()) size = (*inode)->writes.written_since(asked.as_of).value_or(0);
-  if (told && options_.close_to_open && (!is_sent_to_kernel || (*inode)->pages.lags()))
-    size = std::max(size, told->size);
-  if (size != 0) co_await kernel_.tell_size(out.handle, size);
+  if (const std::uint64_t size = keep_in_kernel(out, **inode, told, asked); size != 0)
+    co_await kernel_.tell_size(out.handle, size);
   co_return out;
 }
 

@@ -63,6 +63,8 @@ class Opening : Part {
   [[nodiscard]] std::optional<Place> place_of(const Inode& inode, bool fresh) const;
   async::Task<Status> may_read(Caller caller, std::uint64_t id, int flags,
                                const std::optional<Attributes>& told);
+  std::uint64_t keep_in_kernel(OpenedFile& out, Inode& inode, const std::optional<Attributes>& told,
+                               const Freshness::Asked& asked) const;
 
   ReadWindow& read_window_;
   KernelCache& kernel_;

@@ -130,17 +130,53 @@ struct Session::Request {
   void note_doubt() const { attempt.in_doubt = sent > refused; }
 };
 
+/// Returns the slot in which the request has been sent already, or which the call is a question about; for
+/// other calls a free slot. Returns none if the call must wait for one.
+std::optional<SlotTable::Use> Session::slot_without_waiting(SentRequest* sent_request, Course& course) {
+  if (sent_request != nullptr) return std::move(sent_request->use);
+  if (course.use) return std::exchange(course.use, std::nullopt);
+  return slots_.take_now();
+}
+
+/// Begins the request with SEQUENCE. The server is asked to cache Replies to requests that are not idempotent
+/// (RFC 8881 2.10.6.1.3), if it caches any. Only the attributes that follow could exceed what the server
+/// caches, and a Reply may do without those.
+SEQUENCE4args Session::begin_sequence(Request& request) {
+  if (facts().max_response_cached < kLeastReply) request.course.asks_caching = false;
+  const SEQUENCE4args sequence{facts().session_id, request.use.sequence(), request.use.slot(),
+                               slots_.table().highest_busy(),
+                               request.compound.modifies() && request.course.asks_caching};
+  request.compound.set_sequence(sequence);
+  return sequence;
+}
+
+/// Called when the server has accepted SEQUENCE, so that the request was executed as far as the Reply says.
+void Session::take_executed(Request& request, const CompoundReply& reply, const SEQUENCE4resok& ok,
+                            const Lease::Sent& sent) {
+  const bool current = request.use.current();
+  request.use.answered();
+  take_sequence(ok, current, sent, request.course.for_recovery);
+  Attempt& attempt = request.attempt;
+  // Linux and Ganesha return RETRY_UNCACHED_REP for an operation behind a good SEQUENCE, and only if they
+  // were not asked to cache the Reply.
+  const bool lost = reply.status() == NFS4ERR_RETRY_UNCACHED_REP;
+  attempt.in_doubt = lost;
+  attempt.verdict = lost ? Verdict::again : Verdict::answered;
+  // The server has stopped before it executed the operation that is not idempotent (2.10.6.4).
+  if (reply.status() == NFS4ERR_REP_TOO_BIG_TO_CACHE && request.sequence.sa_cachethis &&
+      reply.executed() <= request.compound.first_modifying() + 1) {
+    request.course.asks_caching = false;
+    attempt.verdict = Verdict::again;
+  }
+}
+
 async::Task<Result<CompoundReply>> Session::attempt(Compound& compound, Course& course, Attempt& attempt) {
   // A caller without a ticket waits for one before it takes a slot, which other calls may be waiting for.
   if (rpc::Protection* const seal = compound.protection(); seal != nullptr && !seal->is_ready()) {
     if (auto ready = co_await seal->ready(course.deadline); !ready) co_return ready.error();
   }
   std::unique_ptr<SentRequest> sent_request = std::move(course.sent_request);
-  std::optional<SlotTable::Use> use;
-  if (sent_request)
-    use.emplace(std::move(sent_request->use));
-  else
-    use = course.use ? std::exchange(course.use, std::nullopt) : slots_.take_now();
+  std::optional<SlotTable::Use> use = slot_without_waiting(sent_request.get(), course);
   if (!use) use = co_await slots_.wait(course.deadline);
   if (!use) {
     co_return Error(ErrorKind::timeout, ETIMEDOUT, compound.what(), channel_.server(),
@@ -154,19 +190,8 @@ async::Task<Result<CompoundReply>> Session::attempt(Compound& compound, Course& 
     co_return Error(ErrorKind::connection, EAGAIN, compound.what(), channel_.server(),
                     "the server no longer has the session");
   }
-  // The server is asked to cache Replies to requests that are not idempotent (RFC 8881 2.10.6.1.3), if it
-  // caches any. Only the attributes that follow could exceed what the server caches, and a Reply may do
-  // without those.
-  if (facts().max_response_cached < kLeastReply) course.asks_caching = false;
-  SEQUENCE4args sequence;
-  if (sent_request) {
-    sequence = sent_request->sequence;
-  } else {
-    sequence = {facts().session_id, use->sequence(), use->slot(), slots_.table().highest_busy(),
-                compound.modifies() && course.asks_caching};
-    compound.set_sequence(sequence);
-  }
-  Request request{compound, std::move(*use), sequence, course, attempt};
+  Request request{compound, std::move(*use), {}, course, attempt};
+  request.sequence = sent_request ? sent_request->sequence : begin_sequence(request);
   const std::uint64_t epoch = sent_request ? sent_request->epoch : facts().epoch;
   for (;;) {
     rpc::Channel* const only = compound.over();
@@ -198,20 +223,7 @@ async::Task<Result<CompoundReply>> Session::attempt(Compound& compound, Course& 
     reply->set_epoch(epoch);
     SEQUENCE4res result;
     if (reply->take<op::SEQUENCE>(result)) {
-      const bool current = request.use.current();
-      request.use.answered();
-      take_sequence(*result.get<NFS4_OK>(), current, sent, course.for_recovery);
-      // Linux and Ganesha return RETRY_UNCACHED_REP for an operation behind a good SEQUENCE, and only if they
-      // were not asked to cache the Reply.
-      const bool lost = reply->status() == NFS4ERR_RETRY_UNCACHED_REP;
-      attempt.in_doubt = lost;
-      attempt.verdict = lost ? Verdict::again : Verdict::answered;
-      // The server has stopped before it executed the operation that is not idempotent (2.10.6.4).
-      if (reply->status() == NFS4ERR_REP_TOO_BIG_TO_CACHE && request.sequence.sa_cachethis &&
-          reply->executed() <= compound.first_modifying() + 1) {
-        course.asks_caching = false;
-        attempt.verdict = Verdict::again;
-      }
+      take_executed(request, *reply, *result.get<NFS4_OK>(), sent);
       co_return reply;
     }
     const nfsstat4 status = reply->failed_status();
@@ -243,36 +255,46 @@ async::Task<void> Session::ask_about(std::uint32_t slot, std::uint64_t generatio
   (void)co_await this->attempt(compound, course, attempt);
 }
 
+/// Binds the connection to the session that the request was sent in, because the server has said that it is
+/// not bound. Returns whether it is bound now.
+async::Task<bool> Session::bind_for(Request& request, const rpc::Channel& channel) {
+  if (request.use.current()) lanes_.unbound(channel);
+  if (loop().now() + request.pause.next() >= request.course.deadline) co_return false;
+  // A server that keeps refusing although it has bound the connection must not be asked again without a pause.
+  if (++request.binds > kQuickTries) co_await loop().sleep_for(request.pause.next());
+  if (!co_await lanes_.bind_again(channel, request.pause.take(), request.course.deadline)) co_return false;
+  if (request.use.current()) co_return true;
+  // The session was replaced meanwhile although it worked. It still has the answer in its reply cache if the
+  // request was executed. The session is not destroyed before the request has ended (session_recovery.h).
+  const sessionid4 session = request.sequence.sa_sessionid;
+  co_return co_await lanes_.bind_to_earlier(channel, session, request.course.deadline);
+}
+
+/// Ends the request's use of a slot in which it cannot be sent again. `attempt.verdict` says what follows.
+void Session::leave_slot(Request& request, nfsstat4 status) {
+  SlotTable::Use& use = request.use;
+  // The answer to a question (ask_about()): the request that it is about has been executed.
+  if (status == NFS4ERR_SEQ_FALSE_RETRY && use.is_question()) return use.answered();
+  const bool is_unknown_slot = status == NFS4ERR_BADSLOT;
+  if (is_unknown_slot && use.current()) slots_.table().cut(use.slot());
+  request.attempt.verdict = is_unknown_slot && use.slot() == 0 ? Verdict::unsettled : Verdict::again;
+  use.retire();
+}
+
 /// Called when the server has refused SEQUENCE. Returns true if the request is to be sent again in the same
 /// slot. Otherwise its use of the slot has ended, and attempt.verdict says what follows.
 async::Task<bool> Session::goes_on(Request& request, nfsstat4 status, const rpc::Channel& channel) {
   SlotTable::Use& use = request.use;
   Attempt& attempt = request.attempt;
-  bool current = use.current();
   switch (judge_sequence(status)) {
     case Refused::wait:
       if (loop().now() + request.pause.next() >= request.course.deadline) break;
       co_await loop().sleep_for(request.pause.take());
       co_return true;
-    case Refused::bind: {
-      if (current) lanes_.unbound(channel);
-      bool bound = loop().now() + request.pause.next() < request.course.deadline;
-      // A server that keeps refusing although it has bound the connection must not be asked again without a
-      // pause.
-      if (bound && ++request.binds > kQuickTries) co_await loop().sleep_for(request.pause.next());
-      if (bound) bound = co_await lanes_.bind_again(channel, request.pause.take(), request.course.deadline);
-      current = use.current();  // the session may have been replaced meanwhile
-      // A session that was replaced although it worked still has the answer in its reply cache if the request
-      // was executed. The session is not destroyed before the request has ended (session_recovery.h).
-      const bool replaced = bound && !current;
-      if (replaced) {
-        const sessionid4 session = request.sequence.sa_sessionid;
-        bound = co_await lanes_.bind_to_earlier(channel, session, request.course.deadline);
-      }
-      if (bound) co_return true;
+    case Refused::bind:
+      if (co_await bind_for(request, channel)) co_return true;
       attempt.verdict = Verdict::unsettled;
       break;
-    }
     case Refused::lower_high:
       if (!request.high_lowered) {
         request.high_lowered = true;
@@ -290,14 +312,7 @@ async::Task<bool> Session::goes_on(Request& request, nfsstat4 status, const rpc:
       }
       break;
     case Refused::other_slot:
-      // The request that the question is about has been executed.
-      if (status == NFS4ERR_SEQ_FALSE_RETRY && use.is_question()) {
-        use.answered();
-        co_return false;
-      }
-      if (status == NFS4ERR_BADSLOT && current) slots_.table().cut(use.slot());
-      attempt.verdict = status == NFS4ERR_BADSLOT && use.slot() == 0 ? Verdict::unsettled : Verdict::again;
-      use.retire();
+      leave_slot(request, status);
       co_return false;
     case Refused::executed:
       use.answered();
@@ -310,6 +325,7 @@ async::Task<bool> Session::goes_on(Request& request, nfsstat4 status, const rpc:
     case Refused::caller:
       break;
   }
+  const bool current = use.current();
   if (!attempt.in_doubt) use.unsent();
   if (attempt.verdict != Verdict::unsettled) co_return false;
   // The session that the request was sent in has been replaced meanwhile.

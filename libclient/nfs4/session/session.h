@@ -104,7 +104,13 @@ class Session final : public ClientLease {
                            Attempt& attempt) override;
   Recovery& recovery() override { return recovery_; }
   [[nodiscard]] const Recovery& recovery() const override { return recovery_; }
+  std::optional<SlotTable::Use> slot_without_waiting(SentRequest* sent_request, Course& course);
+  SEQUENCE4args begin_sequence(Request& request);
+  void take_executed(Request& request, const CompoundReply& reply, const SEQUENCE4resok& ok,
+                     const Lease::Sent& sent);
   async::Task<bool> goes_on(Request& request, nfsstat4 status, const rpc::Channel& channel);
+  async::Task<bool> bind_for(Request& request, const rpc::Channel& channel);
+  void leave_slot(Request& request, nfsstat4 status);
   async::Task<void> ask_about(std::uint32_t slot, std::uint64_t generation);
   void take_sequence(const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent, bool for_recovery);
   void handle_status_flags(std::uint32_t flags);
