@@ -11,7 +11,7 @@
 # Environment: NFSRDMA_BUILD_DIR (default: build; the other trees are build-asan, build-tsan and build-tidy next to it),
 # NFSRDMA_LAB_KERNEL (see tests/lab/lab), NFSRDMA_FUZZ_SECONDS (for each target; default: 40), NFSRDMA_LONG
 # (1: the tests at their full size, and tests/mutants; takes hours), NFSRDMA_TESTS_UNTIL (seconds since 1970: after that
-# time, fuzzing is skipped, and so are tests that repeat what other tests cover).
+# time, fuzzing is skipped, and so are tests that repeat what other tests cover), NFSRDMA_UNITY_BATCH (see CMakeLists.txt).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=../packaging/root.sh
@@ -33,12 +33,13 @@ timed() {
   printf '=== %s: %s, %d s\n' "$what" "$([ $status = 0 ] && echo ok || echo "FAILED ($status)")" $((SECONDS - began))
   return $status
 }
-# configure DIRECTORY OPTION …
+# configure DIRECTORY OPTION …: NFSRDMA_UNITY_BATCH (see CMakeLists.txt) is 48 for trees that nobody changes and builds again.
 configure() {
   local dir=$1 generator=()
   shift
   mkdir -p "$dir"
   if have ninja && [ ! -e "$dir/CMakeCache.txt" ]; then generator=(-G Ninja); fi
+  [ "$dir" = "$build" ] || set -- -DNFSRDMA_UNITY_BATCH=48 "$@"
   cmake -S "$root" -B "$dir" ${generator[@]+"${generator[@]}"} "$@" > "$dir/run.log" 2>&1 || { cat "$dir/run.log"; return 1; }
 }
 compile() {
@@ -276,7 +277,8 @@ if [ $quick = 0 ]; then
 fi
 stages=ON
 if [ $quick = 1 ]; then stages=OFF; fi
-timed configure configure "$build" -DNFSRDMA_TESTS=ON -DNFSRDMA_TEST_STAGES=$stages -DNFSRDMA_BENCH=$stages
+timed configure configure "$build" -DNFSRDMA_TESTS=ON -DNFSRDMA_TEST_STAGES=$stages -DNFSRDMA_BENCH=$stages \
+  -DNFSRDMA_UNITY_BATCH="${NFSRDMA_UNITY_BATCH:-12}"
 timed build compile "$build"
 if [ $quick = 1 ]; then
   if have clang-format-19; then timed format stage_format; else echo "SKIPPED a part: format: no clang-format-19"; fi
