@@ -122,9 +122,10 @@ class Tree:
 
     @staticmethod
     def failed_cases(log):
-        """The titles of the test cases that failed."""
+        """The titles of the test cases that failed. Others are in the log as well, for a message that they print."""
         with open(log, errors='replace') as text:
-            return sorted(set(re.findall(r'^TEST CASE:\s+(.*)$', text.read(), re.M)))
+            parts = re.split(r'^TEST CASE:\s+', text.read(), flags=re.M)[1:]
+        return sorted({part.split('\n', 1)[0] for part in parts if re.search(r': (?:FATAL )?ERROR:', part)})
 
     def judge(self, seconds, log=None, fault=0, finds='', cases=None, in_simulator=True):
         """How the tests end: None where they all pass, else what failed. `cases`: the titles of the only ones that can fail."""
