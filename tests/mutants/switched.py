@@ -26,6 +26,8 @@ HEADER = """#pragma once
 #pragma GCC diagnostic ignored "-Wtype-limits"
 #pragma GCC diagnostic ignored "-Wdangling-else"
 #pragma GCC diagnostic ignored "-Wextra-semi"
+#pragma GCC diagnostic ignored "-Wtautological-compare"
+#pragma GCC diagnostic ignored "-Waddress"
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
