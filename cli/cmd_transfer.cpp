@@ -1,4 +1,4 @@
-// cat, get, put: which data is moved where, under which name and with which attributes. transfer.h moves it.
+// get, put: which data is moved where, under which name and with which attributes. transfer.h moves it.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -15,6 +15,7 @@
 #include "cli/json.h"
 #include "cli/local.h"
 #include "cli/remote_file.h"
+#include "cli/to_stdout.h"
 #include "cli/transfer.h"
 #include "cli/tree_transfer.h"
 
@@ -22,22 +23,9 @@ namespace nfsrdma::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr const char* stdout_name = "standard output";
 
 bool is_dash(const std::string& operand) {
   return operand == "-";
-}
-
-/// `at_directory` says what to do about a directory.
-Result<RemoteSource> open_remote(const Remote& remote, const char* command, const char* at_directory) {
-  Result<std::unique_ptr<File>> file = remote.client->open(remote.path, OpenMode::read);
-  if (!file && file.error().errno_value() == EISDIR)
-    return Error(ErrorKind::server, EISDIR, command, remote.text(),
-                 std::string("is a directory; ") + at_directory);
-  if (!file) return file.error();
-  Result<Attributes> attributes = (*file)->attributes();
-  if (!attributes) return attributes.error();
-  return RemoteSource{*std::move(file), *std::move(attributes)};
 }
 
 Moved shown_by(Progress& progress) {
@@ -54,26 +42,6 @@ void summarize(Call& call, const std::string& from, const std::string& to, std::
   object.raw("seconds", fixed(seconds, 6));
   object.raw("bytes_per_second", fixed(static_cast<double>(bytes) / std::max(seconds, 1e-9), 0));
   call.out.line(object.str());
-}
-
-/// Copies to standard output. main() reports errors of standard output, because a closed pipe ends the
-/// program in its own way.
-Status copy_to_stdout(Call& call, const Remote& remote, Progress& progress) {
-  if (!call.out.flush()) return {};
-  Result<RemoteSource> source = open_remote(remote, call.command.name, "use ls to list it");
-  if (!source) return source.error();
-  const Attributes before = source->attributes;
-  Result<Download> download = make_download(*remote.client, *std::move(source), Download::Holes::read);
-  if (!download) return download.error();
-  StreamSink sink(STDOUT_FILENO);
-  const Result<std::uint64_t> size = download->run(sink, stdout_name, shown_by(progress));
-  if (size) {
-    progress.finish(*size);
-    return check_unchanged(download->file(), before, call.command.name, remote.text(), Growth::accepted);
-  }
-  if (size.error().kind() != ErrorKind::local || size.error().peer() != stdout_name) return size.error();
-  call.out.set_error(size.error().errno_value());
-  return {};
 }
 
 /// The local end of a download.
@@ -280,13 +248,6 @@ Status check_directory(const Remote& remote) {
 }
 
 }  // namespace
-
-void run_cat(Call& call) {
-  call.each(0, [&](const Remote& remote) {
-    Progress silent("", {}, false);
-    return copy_to_stdout(call, remote, silent);
-  });
-}
 
 void run_get(Call& call) {
   const std::span<const std::string> operands = call.arguments.operands;

@@ -37,6 +37,27 @@ constexpr auto stat_switches = std::to_array<Switch>({
     {'L', "dereference", nullptr, "follow a symbolic link"},
 });
 constexpr auto transfer_switches = std::to_array<Switch>({
+constexpr auto cat_switches = std::to_array<Switch>({
+    {'r', "range", "FIRST-LAST",
+     "write only these bytes: 0-499, 500-, -500 (the last ones), or several with commas"},
+});
+constexpr Switch quiet_headings = {'q', "quiet", nullptr, "no lines with the names of the files"};
+constexpr Switch verbose_headings = {'v', "verbose", nullptr,
+                                     "a line with the name also above a single file"};
+constexpr auto head_switches = std::to_array<Switch>({
+    {'n', "lines", "LINES", "write this many lines (default 10)"},
+    {'c', "bytes", "BYTES", "write this many bytes, such as 100 or 4K"},
+    quiet_headings,
+    verbose_headings,
+});
+constexpr auto tail_switches = std::to_array<Switch>({
+    {'n', "lines", "LINES", "write the last lines (default 10), or with +LINES everything from that line on"},
+    {'c', "bytes", "BYTES", "write the last bytes, or with +BYTES everything from that byte on"},
+    {'f', "follow", nullptr, "go on with what is appended; a file that is truncated or replaced begins anew"},
+    {'s', "sleep-interval", "SECONDS", "with -f: look this often (default: from 0.25 to 2 seconds)"},
+    quiet_headings,
+    verbose_headings,
+});
     {'r', "recursive", nullptr, "copy a directory with its contents, several files at once"},
     {'p', "preserve", nullptr, "preserve mode, times and holes; as root, owner and group, too"},
     {'q', "quiet", nullptr, "no progress bar"},
@@ -122,7 +143,10 @@ constexpr auto commands = std::to_array<Command>({
      true},
     {"ls", run_ls, "TARGET...", "list directories, in the server's order", ls_switches, 1, any_number, true},
     {"stat", run_stat, "TARGET...", "show the attributes of files", stat_switches, 1, any_number, true},
-    {"cat", run_cat, "TARGET...", "write files to standard output", {}, 1, any_number},
+    {"cat", run_cat, "TARGET...", "write files to standard output", cat_switches, 1, any_number},
+    {"head", run_head, "TARGET...", "write the beginnings of files", head_switches, 1, any_number},
+    {"tail", run_tail, "TARGET...", "write the ends of files, and follow their growth", tail_switches, 1,
+     any_number},
     {"get", run_get, "TARGET... [LOCAL]", "copy files from a server", transfer_switches, 1, any_number, true},
     {"put", run_put, "LOCAL... TARGET", "copy files to a server", transfer_switches, 2, any_number, true},
     {"cp", run_cp, "TARGET... TARGET", "copy files on a server", cp_switches, 2, any_number},

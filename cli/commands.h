@@ -87,8 +87,11 @@ void run_df(Call& call);
 // cmd_list.cpp, cmd_stat.cpp
 void run_ls(Call& call);
 void run_stat(Call& call);
-// cmd_transfer.cpp
+// cmd_cat.cpp, cmd_tail.cpp
 void run_cat(Call& call);
+void run_head(Call& call);
+void run_tail(Call& call);
+// cmd_transfer.cpp
 void run_get(Call& call);
 void run_put(Call& call);
 // cmd_tree.cpp, cmd_remove.cpp

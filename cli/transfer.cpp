@@ -96,8 +96,9 @@ Result<std::optional<Download::Range>> Download::next_data() {
 /// one at a time until one comes back short, because the file may have grown, or its size may mean nothing.
 Result<std::optional<Download::Range>> Download::next_range() {
   if (holes_ == Holes::sought) return next_data();
-  if (next_offset_ < size_ || under_way_ == 0) return std::optional(Range{next_offset_, ring_.chunk_size()});
-  return std::optional<Range>();
+  if (next_offset_ >= stop_ || (next_offset_ >= size_ && under_way_ != 0)) return std::optional<Range>();
+  const std::uint64_t length = std::min<std::uint64_t>(ring_.chunk_size(), stop_ - next_offset_);
+  return std::optional(Range{next_offset_, static_cast<std::size_t>(length)});
 }
 
 void Download::start(std::uint64_t number) {
@@ -146,7 +147,7 @@ Status Download::issue(const LocalStage& local) {
     const Result<std::optional<Range>> range = next_range();
     if (!range) return range.error();
     if (!*range) {
-      ended_ = holes_ == Holes::sought;
+      ended_ = holes_ == Holes::sought || next_offset_ >= stop_;
       return {};
     }
     Chunk& chunk = ring_[issued_];

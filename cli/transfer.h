@@ -55,6 +55,8 @@ class Download {
 
   /// Leaves out the bytes before `offset`. Called before run().
   void begin_at(std::uint64_t offset) { next_offset_ = offset; }
+  /// Leaves out the bytes from `offset` on. Called before run(), and only with Holes::read.
+  void end_at(std::uint64_t offset) { stop_ = offset; }
   [[nodiscard]] File& file() { return *file_; }
   /// Returns the size that the local file must have.
   Result<std::uint64_t> run(LocalEnd& sink, const std::string& sink_name, const Moved& moved);
@@ -93,10 +95,11 @@ class Download {
   /// to be in the next hole.
   std::size_t at_once_ = 1;
   std::uint64_t next_offset_ = 0, data_end_ = 0;
-  bool ended_ = false;                ///< there is nothing more to ask for
-  std::optional<std::uint64_t> end_;  ///< where the file turned out to end
-  std::uint64_t issued_ = 0;          ///< chunks asked for
-  std::uint64_t in_order_ = 0;        ///< chunks that have come, with all chunks before them
+  std::uint64_t stop_ = ~std::uint64_t{0};  ///< set by end_at()
+  bool ended_ = false;                      ///< there is nothing more to ask for
+  std::optional<std::uint64_t> end_;        ///< where the file turned out to end
+  std::uint64_t issued_ = 0;                ///< chunks asked for
+  std::uint64_t in_order_ = 0;              ///< chunks that have come, with all chunks before them
   std::size_t under_way_ = 0;
   std::uint64_t bytes_ = 0;
   std::optional<Error> error_;

@@ -1,0 +1,55 @@
+// See byte_ranges.h.
+#include "cli/byte_ranges.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+namespace nfsrdma::cli {
+namespace {
+
+constexpr std::uint64_t last_byte = std::numeric_limits<std::uint64_t>::max();
+
+/// Parses all of the text as one number. Returns false if it is none.
+bool parse_offset(std::string_view text, std::optional<std::uint64_t>& out) {
+  std::uint64_t value = 0;
+  const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (fault != std::errc{} || stop != text.data() + text.size()) return false;
+  out = value;
+  return true;
+}
+
+std::optional<ByteRange> parse_range(std::string_view text) {
+  const std::size_t dash = text.find('-');
+  if (dash == std::string_view::npos || text.size() < 2) return std::nullopt;
+  const std::string_view first = text.substr(0, dash), last = text.substr(dash + 1);
+  ByteRange out;
+  if (!first.empty() && !parse_offset(first, out.first)) return std::nullopt;
+  if (!last.empty() && !parse_offset(last, out.last)) return std::nullopt;
+  if (out.first && out.last && *out.last < *out.first) return std::nullopt;
+  if (!out.first && out.last == 0U) return std::nullopt;
+  return out;
+}
+
+}  // namespace
+
+std::optional<std::vector<ByteRange>> parse_ranges(std::string_view text) {
+  std::vector<ByteRange> out;
+  while (true) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    const std::optional<ByteRange> range = parse_range(text.substr(0, comma));
+    if (!range) return std::nullopt;
+    out.push_back(*range);
+    if (comma == text.size()) return out;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+std::optional<Span> resolve(const ByteRange& range, std::uint64_t size) {
+  if (!range.first) return Span{size - std::min(size, *range.last), size};
+  if (*range.first >= size) return std::nullopt;
+  const std::uint64_t last = std::min(range.last.value_or(last_byte), size - 1);
+  return Span{*range.first, last + 1};
+}
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,24 @@
+// Contents of a file on the server, written to standard output: the part that cat, get, head and tail share.
+#pragma once
+
+#include <optional>
+
+#include "cli/byte_ranges.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "cli/transfer.h"
+
+namespace nfsrdma::cli {
+
+/// Opens a file to be read. `at_directory` says what to do about a directory.
+Result<RemoteSource> open_remote(const Remote& remote, const char* command, const char* at_directory);
+
+/// Copies an open file to standard output: all of it, or a part. Without a part, data by which the file grows
+/// meanwhile is copied as well; any other change of the file is an error. An error of standard output is left
+/// to main(), because a closed pipe ends the program in its own way.
+Status copy_to_stdout(Call& call, const Remote& remote, RemoteSource source, std::optional<Span> part,
+                      Progress& progress);
+/// Opens the file, and copies all of it.
+Status copy_to_stdout(Call& call, const Remote& remote, Progress& progress);
+
+}  // namespace nfsrdma::cli
