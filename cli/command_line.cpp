@@ -14,6 +14,8 @@ namespace po = boost::program_options;
 
 constexpr Switch mount_options = {'o', "options", "OPT=VAL,...", "options for the connection, see below"};
 constexpr Switch json_option = {0, "json", nullptr, "print facts as JSON, one object per line"};
+constexpr Switch no_glob_option = {'g', no_glob_name, nullptr,
+                                   "take * ? and [ in targets as ordinary characters"};
 constexpr Switch help_option = {0, "help", nullptr, "show this help and exit"};
 
 Error usage(const Command& command, const std::string& message) {
@@ -22,6 +24,7 @@ Error usage(const Command& command, const std::string& message) {
 
 std::vector<Switch> all_switches(const Command& command) {
   std::vector<Switch> out(command.switches.begin(), command.switches.end());
+  if (takes_patterns(command)) out.push_back(no_glob_option);
   if (command.facts) out.push_back(json_option);
   out.push_back(mount_options);
   out.push_back(help_option);
@@ -126,6 +129,13 @@ std::string words_of(const Switch& option, const Arguments& arguments) {
 }
 
 }  // namespace
+
+bool takes_patterns(const Command& command) {
+  const std::string_view operands = command.operands;
+  const bool is_for_several = operands.find("TARGET...") != std::string_view::npos ||
+                              operands.find("EXISTING...") != std::string_view::npos;
+  return is_for_several && std::string_view(command.name) != "mkdir";  // whose names do not exist yet
+}
 
 std::string line_for_shell(const Command& command, const Arguments& arguments,
                            const std::vector<std::string>& operands) {

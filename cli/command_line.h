@@ -48,6 +48,11 @@ struct Arguments {
   [[nodiscard]] std::optional<std::string> value(const std::string& name) const;
 };
 
+/// The name of the option that takes operands as they are (operands.h).
+inline constexpr const char* no_glob_name = "no-glob";
+/// Returns true if the command takes several objects of a server, and so patterns for their names.
+bool takes_patterns(const Command& command);
+
 /// Moves the -o options that stand before the command behind it, where parse_arguments() takes them.
 std::vector<std::string> command_first(std::vector<std::string> words);
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "cli/format.h"
+#include "cli/operands.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -36,7 +37,6 @@ constexpr auto ls_switches = std::to_array<Switch>({
 constexpr auto stat_switches = std::to_array<Switch>({
     {'L', "dereference", nullptr, "follow a symbolic link"},
 });
-constexpr auto transfer_switches = std::to_array<Switch>({
 constexpr auto cat_switches = std::to_array<Switch>({
     {'r', "range", "FIRST-LAST",
      "write only these bytes: 0-499, 500-, -500 (the last ones), or several with commas"},
@@ -58,6 +58,7 @@ constexpr auto tail_switches = std::to_array<Switch>({
     quiet_headings,
     verbose_headings,
 });
+constexpr auto transfer_switches = std::to_array<Switch>({
     {'r', "recursive", nullptr, "copy a directory with its contents, several files at once"},
     {'p', "preserve", nullptr, "preserve mode, times and holes; as root, owner and group, too"},
     {'q', "quiet", nullptr, "no progress bar"},
@@ -175,6 +176,10 @@ constexpr auto commands = std::to_array<Command>({
 
 std::span<const Command> all_commands() {
   return commands;
+}
+
+void run_command(Call& call) {
+  if (expand_operands(call)) call.command.run(call);
 }
 
 bool Call::choose_line_end() {

@@ -20,7 +20,7 @@ constexpr int exit_failed = 1, exit_usage = 2;
 
 struct Call {
   const Command& command;
-  const Arguments& arguments;
+  Arguments arguments;  ///< with patterns replaced by what they match
   Servers& servers;
   Output& out;
   int status = 0;
@@ -66,6 +66,9 @@ struct Call {
     }
   }
 };
+
+/// Expands the patterns among the operands (operands.h), and runs the command.
+void run_command(Call& call);
 
 /// Returns the commands in the order in which --help shows them.
 std::span<const Command> all_commands();

@@ -58,7 +58,7 @@ int run(const Command& command, const Arguments& arguments) {
   Output out;
   Servers servers(arguments.base);
   Call call{command, arguments, servers, out};
-  command.run(call);
+  run_command(call);
   const int status = finish_output(out, call.status);
   if (!interrupt::raised()) return status;
   const interrupt::Grace grace;  // for the sessions to end

@@ -12,9 +12,21 @@ std::string_view without_trailing_slashes(std::string_view path) {
   return path;
 }
 
-/// Returns a part of a path as a URL has it (RFC 3986 2.1).
+Given given_by(std::string_view text, const Target& target) {
+  Given out;
+  out.is_url = text.starts_with("nfs://");
+  const std::size_t question = out.is_url ? text.find('?') : std::string_view::npos;
+  out.text = text.substr(0, question);
+  if (question != std::string_view::npos) out.query = text.substr(question);
+  if (target.path == "/" && !out.text.ends_with('/')) out.text += '/';
+  out.path_size = target.path.size();
+  return out;
+}
+
+}  // namespace
+
 std::string percent_encoded(std::string_view path) {
-  constexpr std::string_view digits = "0123456789ABCDEF", plain = "-._~/:@!$'()*+,;=";
+  constexpr std::string_view digits = "0123456789ABCDEF", plain = "-._~/:@!$'()+,;=";
   std::string out;
   for (const char c : path) {
     const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -29,19 +41,6 @@ std::string percent_encoded(std::string_view path) {
   }
   return out;
 }
-
-Given given_by(std::string_view text, const Target& target) {
-  Given out;
-  out.is_url = text.starts_with("nfs://");
-  const std::size_t question = out.is_url ? text.find('?') : std::string_view::npos;
-  out.text = text.substr(0, question);
-  if (question != std::string_view::npos) out.query = text.substr(question);
-  if (target.path == "/" && !out.text.ends_with('/')) out.text += '/';
-  out.path_size = target.path.size();
-  return out;
-}
-
-}  // namespace
 
 bool are_on_same_server(const Target& one, const Target& other) {
   return one.host == other.host && one.options == other.options;

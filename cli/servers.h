@@ -71,6 +71,9 @@ class Servers : private Observer {
 
 /// Returns true if the targets share a client.
 bool are_on_same_server(const Target& one, const Target& other);
+/// Returns a part of a path as a URL has it (RFC 3986 2.1). The special characters of patterns are encoded,
+/// too, so that they stand for themselves.
+std::string percent_encoded(std::string_view path);
 /// Joins a directory and a name: "/a/b/" and "c" are "/a/b/c".
 std::string join(std::string_view directory, std::string_view name);
 /// Returns the last name of a path, "" for "/".

@@ -128,7 +128,7 @@ class Shell {
     {
       Output output;
       Call call{*command, *arguments, servers_, output};
-      command->run(call);
+      run_command(call);
       output.flush();
       ran.status = call.status;
     }
