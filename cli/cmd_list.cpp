@@ -1,13 +1,15 @@
-// ls: entries as the server sends them, one line each.
+// ls: entries as the server sends them, one line each, or sorted (list_order.h).
 //
-// Nothing is sorted and no column is fitted to its longest cell, because that would need the whole directory
-// in memory. -R remembers the names of subdirectories that are still to be visited, for each level of the
+// No column is fitted to its longest cell, and nothing is sorted unless an option asks for it, because that
+// needs the whole directory in memory. -R remembers the names of subdirectories that are still to be visited, for each level of the
 // path.
+#include <algorithm>
 #include <ctime>
 
 #include "cli/commands.h"
 #include "cli/format.h"
 #include "cli/json.h"
+#include "cli/list_order.h"
 #include "cli/owners.h"
 
 namespace nfsrdma::cli {
@@ -15,18 +17,31 @@ namespace {
 
 class Lister {
  public:
-  explicit Lister(Call& call)
+  Lister(Call& call, const ListOrder& order)
       : call_(call),
+        order_(order),
         owners_(call.has("numeric")),
         json_(call.json()),
         long_(call.has("long") || call.has("numeric")),
         headed_(call.has("recursive") || call.arguments.operands.size() > 1),
         now_(std::time(nullptr)) {}
 
+  /// Lists a target as soon as it is found, or with the others by list_sorted().
   Status list(const Remote& remote);
+  /// Lists the targets that were kept: the files among them, and then the directories.
+  void list_sorted();
 
  private:
+  /// A target that waits for the others, because they are to be sorted.
+  struct Kept {
+    Remote remote;
+    DirectoryEntry entry;
+    bool is_listed = false;  ///< its contents are shown, and not itself
+  };
+  Status list_one(const Remote& remote, const Attributes& attributes, bool is_listed);
   Status directory(const Remote& remote);
+  /// Shows all entries of a directory in the order of the options.
+  Status sorted_entries(const Remote& remote, std::vector<std::string>& directories);
   bool entry(const Remote& parent, const DirectoryEntry& entry, std::vector<std::string>& directories);
   bool show(const Remote& remote, const std::string& name, const std::optional<Attributes>& attributes);
   [[nodiscard]] std::string json_line(const Remote& remote, const std::string& name,
@@ -39,6 +54,8 @@ class Lister {
   void heading(const Remote& remote);
 
   Call& call_;
+  const ListOrder order_;
+  std::vector<Kept> kept_;
   Owners owners_;
   bool json_, long_, headed_;
   bool heading_follows_line_ = false;
@@ -50,10 +67,29 @@ Status Lister::list(const Remote& remote) {
   const bool itself = call_.has("directory");
   const Result<Attributes> attributes = remote.client->stat(remote.path, !itself && !long_);
   if (!attributes) return attributes.error();
-  if (attributes->type == FileType::directory && !itself) return directory(remote);
-  show(remote, headed_ ? remote.text() : remote.path, *attributes);
+  const bool is_listed = attributes->type == FileType::directory && !itself;
+  if (!order_.is_sorted()) return list_one(remote, *attributes, is_listed);
+  kept_.push_back({remote, {remote.target(), 0, *attributes}, is_listed});
+  return {};
+}
+
+Status Lister::list_one(const Remote& remote, const Attributes& attributes, bool is_listed) {
+  if (is_listed) return directory(remote);
+  show(remote, headed_ ? remote.text() : remote.path, attributes);
   heading_follows_line_ = true;
   return {};
+}
+
+void Lister::list_sorted() {
+  std::ranges::stable_sort(kept_, [&](const Kept& one, const Kept& other) {
+    if (one.is_listed != other.is_listed) return other.is_listed;
+    return comes_before(order_, one.entry, other.entry);
+  });
+  for (const Kept& one : kept_) {
+    if (!call_.going()) return;
+    const Status listed = list_one(one.remote, *one.entry.attributes, one.is_listed);
+    if (!listed) call_.failed_at(one.remote, listed.error());
+  }
 }
 
 void Lister::heading(const Remote& remote) {
@@ -74,15 +110,38 @@ bool Lister::show_dots(const Remote& remote) {
 
 Status Lister::directory(const Remote& remote) {
   heading(remote);
-  if (call_.has("all") && !show_dots(remote)) return {};
   std::vector<std::string> directories;
-  Status status = remote.client->list(
-      remote.path, [&](const DirectoryEntry& found) { return entry(remote, found, directories); });
-  if (!status) return status;
+  if (order_.is_sorted()) {
+    if (Status status = sorted_entries(remote, directories); !status) return status;
+  } else {
+    if (call_.has("all") && !show_dots(remote)) return {};
+    Status status = remote.client->list(
+        remote.path, [&](const DirectoryEntry& found) { return entry(remote, found, directories); });
+    if (!status) return status;
+  }
   for (const std::string& name : directories) {
     if (!call_.going()) return {};
     // A directory that cannot be read does not keep the others from being listed.
     if (Status below = directory(remote.child(name)); !below) call_.failed(below.error());
+  }
+  return {};
+}
+
+Status Lister::sorted_entries(const Remote& remote, std::vector<std::string>& directories) {
+  std::vector<DirectoryEntry> entries;
+  if (call_.has("all")) entries = {{".", 0, {}}, {"..", 0, {}}};
+  Status status = remote.client->list(remote.path, [&](const DirectoryEntry& found) {
+    entries.push_back(found);
+    return call_.going();
+  });
+  if (!status) return status;
+  for (DirectoryEntry& one : entries) {
+    if (one.attributes || !order_.needs_attributes()) continue;
+    if (const auto asked = remote.client->stat(remote.child(one.name).path, false)) one.attributes = *asked;
+  }
+  sort_entries(order_, entries);
+  for (const DirectoryEntry& one : entries) {
+    if (!entry(remote, one, directories)) break;
   }
   return {};
 }
@@ -153,8 +212,11 @@ std::string Lister::long_line(const Remote& remote, const std::string& name,
 
 void run_ls(Call& call) {
   if (!call.choose_line_end()) return;
-  Lister lister(call);
+  const std::optional<ListOrder> order = wanted_order(call);
+  if (!order) return;
+  Lister lister(call, *order);
   call.each(0, [&](const Remote& remote) { return lister.list(remote); });
+  lister.list_sorted();
 }
 
 }  // namespace nfsrdma::cli

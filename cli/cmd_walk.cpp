@@ -1,9 +1,6 @@
-// find, du, sum: walk trees with several threads. Lines are written as they are found: in the server's order
+// du, sum: walk trees with several threads. Lines are written as they are found: in the server's order
 // within a directory, and in no order between directories.
-#include <fnmatch.h>
-
 #include <cerrno>
-#include <charconv>
 #include <set>
 #include <tuple>
 
@@ -13,68 +10,10 @@
 #include "cli/json.h"
 #include "cli/sha256.h"
 #include "cli/transfer.h"
+#include "cli/walk.h"
 
 namespace nfsrdma::cli {
 namespace {
-
-// ---- find ----
-
-std::optional<FileType> type_of(const std::string& letter) {
-  constexpr std::string_view letters = "fdlbcps";
-  constexpr std::array types{FileType::regular,   FileType::directory, FileType::symlink, FileType::block,
-                             FileType::character, FileType::fifo,      FileType::socket};
-  const std::size_t at = letter.size() == 1 ? letters.find(letter[0]) : std::string_view::npos;
-  if (at == std::string_view::npos) return std::nullopt;
-  return types[at];
-}
-
-class Finder {
- public:
-  Finder(Call& call, Tree& tree, Crowd& crowd) : call_(call), tree_(tree), crowd_(crowd), json_(call.json()) {
-    if (const auto name = call.arguments.value("name")) pattern_ = *name;
-    if (const auto type = call.arguments.value("type")) type_ = type_of(*type);
-    if (const auto depth = call.arguments.value("maxdepth"))
-      std::from_chars(depth->data(), depth->data() + depth->size(), most_depth_);
-  }
-  void look(const Remote& remote, const Attributes& attributes, unsigned depth) {
-    show(remote, attributes);
-    if (attributes.type != FileType::directory || depth >= most_depth_) return;
-    crowd_.add([this, remote, depth] { directory(remote, depth); });
-  }
-
- private:
-  void directory(const Remote& remote, unsigned depth) {
-    if (!tree_.going()) return;
-    const auto entries = tree_.list(remote);
-    if (!entries) return tree_.failed(entries.error());
-    for (const TreeEntry& one : entries.value()) look(remote.child(one.name), one.attributes, depth + 1);
-  }
-  void show(const Remote& remote, const Attributes& attributes) {
-    if (type_ && attributes.type != *type_) return;
-    const std::string name(base_name(remote.path));
-    if (pattern_ && ::fnmatch(pattern_->c_str(), name.c_str(), 0) != 0) return;
-    if (!json_) {
-      tree_.line(call_.shown(remote.target()));
-      return;
-    }
-    tree_.line(json::Object()
-                   .text("path", remote.path)
-                   .text("target", remote.target())
-                   .text("type", type_name(attributes.type))
-                   .text("mode", octal_mode(attributes.mode))
-                   .number("size", attributes.size)
-                   .raw("mtime", decimal_time(attributes.modified))
-                   .str());
-  }
-
-  const Call& call_;
-  Tree& tree_;
-  Crowd& crowd_;
-  const bool json_;
-  std::optional<std::string> pattern_;
-  std::optional<FileType> type_;
-  unsigned most_depth_ = ~0U;
-};
 
 // ---- du ----
 
@@ -282,36 +221,7 @@ class Summer {
   const bool json_, recursive_;
 };
 
-/// Lets a Walker look at each target.
-template <class Walker, class Look>
-void walk(Call& call, bool follow, Look look) {
-  if (!call.choose_line_end()) return;
-  Progress none("", {}, false);
-  Tree tree(call, none);
-  Crowd crowd;
-  Walker walker(call, tree, crowd);
-  call.each(0, [&](const Remote& remote) -> Status {
-    const auto attributes = remote.client->stat(remote.path, follow);
-    if (!attributes) return attributes.error();
-    look(walker, remote, *attributes);
-    return {};
-  });
-  crowd.run();
-  if (interrupt::raised()) call.failed({ErrorKind::cancelled, EINTR, "", "", "interrupted"});
-}
-
 }  // namespace
-
-void run_find(Call& call) {
-  if (const auto type = call.arguments.value("type"); type && !type_of(*type))
-    return call.misused("--type takes one of f, d, l, b, c, p and s, not '" + *type + "'");
-  if (const auto depth = call.arguments.value("maxdepth");
-      depth && (depth->empty() || depth->find_first_not_of("0123456789") != std::string::npos))
-    return call.misused("--maxdepth takes a number, not '" + *depth + "'");
-  walk<Finder>(call, false, [](Finder& finder, const Remote& remote, const Attributes& attributes) {
-    finder.look(remote, attributes, 0);
-  });
-}
 
 void run_du(Call& call) {
   walk<Counter>(call, false, [](Counter& counter, const Remote& remote, const Attributes& attributes) {

@@ -62,13 +62,19 @@ std::optional<std::string> take_mode(std::vector<std::string>& words) {
   return mode;
 }
 
-/// Gives the long options that have one dash their second one.
+/// Gives the long options that have one dash their second one. A value that begins with a dash, as in
+/// "-size -4k", is joined to its option, because Program_options might take it for another option.
 void add_dashes(const Command& command, std::vector<std::string>& words) {
-  for (std::string& word : words) {
-    if (word == "--") return;
-    const bool is_long = std::ranges::any_of(
-        all_switches(command), [&](const Switch& option) { return word == std::string("-") + option.name; });
-    if (is_long) word.insert(0, 1, '-');
+  const std::vector<Switch> switches = all_switches(command);
+  for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    const auto found = std::ranges::find_if(switches, [&](const Switch& option) {
+      return words[i] == std::string("-") + option.name || words[i] == std::string("--") + option.name;
+    });
+    if (found == switches.end()) continue;
+    words[i] = std::string("--") + found->name;
+    if (found->value == nullptr || i + 1 == words.size() || !words[i + 1].starts_with('-')) continue;
+    words[i] += "=" + words[i + 1];
+    words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
   }
 }
 
