@@ -14,7 +14,9 @@
 #include "cli/format.h"
 #include "cli/json.h"
 #include "cli/local.h"
+#include "cli/part_file.h"
 #include "cli/remote_file.h"
+#include "cli/sync_plan.h"
 #include "cli/to_stdout.h"
 #include "cli/transfer.h"
 #include "cli/tree_transfer.h"
@@ -47,8 +49,12 @@ void summarize(Call& call, const std::string& from, const std::string& to, std::
 /// The local end of a download.
 struct Destination {
   std::string path;
-  bool stream = false;                     ///< a device or a FIFO: written as it is
-  std::optional<std::uint32_t> kept_mode;  ///< permissions of the file that is replaced
+  bool stream = false;               ///< a device or a FIFO: written as it is
+  std::optional<Attributes> there;   ///< of the file that is replaced
+
+  [[nodiscard]] std::optional<std::uint32_t> kept_mode() const {
+    return there ? std::optional(there->mode & kPermissions) : std::nullopt;
+  }
 };
 
 /// `is_name`: `local` is the name of the copy, even if it is a directory.
@@ -66,7 +72,7 @@ Result<Destination> find_destination(const std::string& local, const Remote& rem
   if (!there && errno != ENOENT) return local_error(errno, "stat", path);
   if (there && S_ISDIR(facts.st_mode)) return local_error(EISDIR, "get", path);
   if (!there) return Destination{path, false, {}};
-  if (S_ISREG(facts.st_mode)) return Destination{path, false, facts.st_mode & kPermissions};
+  if (S_ISREG(facts.st_mode)) return Destination{path, false, attributes_of(facts)};
   return Destination{path, true, {}};
 }
 
@@ -84,23 +90,42 @@ Result<std::uint64_t> get_to_stream(const Remote& remote, RemoteSource source, c
   return same ? size : same.error();
 }
 
-Result<std::uint64_t> get_to_file(const Remote& remote, RemoteSource source, const Destination& to,
-                                  bool preserve, Progress& progress) {
-  Result<TemporaryFile> file = TemporaryFile::create(to.path);
-  if (!file) return file.error();
+/// Says that a part of a copy is kept, unless its source has changed.
+void say_kept(const Error& error, const std::string& part) {
+  if (is_changed(error)) return;
+  say("what was copied is kept as " + part + "; run the same command again to go on with it");
+}
+
+Result<std::uint64_t> download_to(TemporaryFile& file, const Remote& remote, RemoteSource source,
+                                  const Destination& to, const CopyRules& rules, Progress& progress) {
   const Attributes attributes = source.attributes;
-  const Download::Holes holes = preserve ? find_holes(attributes) : Download::Holes::read;
+  const Download::Holes holes = rules.keeps_holes() ? find_holes(attributes) : Download::Holes::read;
   Result<Download> download = make_download(*remote.client, std::move(source), holes);
   if (!download) return download.error();
-  FileSink sink(file->fd());
-  const Result<std::uint64_t> size = download->run(sink, to.path, shown_by(progress));
+  download->begin_at(file.begin());
+  FileSink sink(file.fd());
+  const Moved shown = [&](std::uint64_t bytes) { progress.update(file.begin() + bytes); };
+  const Result<std::uint64_t> size = download->run(sink, to.path, shown);
   if (!size) return size.error();
   const Status same = check_unchanged(download->file(), attributes, "get", remote.text());
-  if (!same) return same.error();
+  return same ? size : same.error();
+}
+
+Result<std::uint64_t> get_to_file(const Remote& remote, RemoteSource source, const Destination& to,
+                                  const CopyRules& rules, Progress& progress) {
+  const Attributes attributes = source.attributes;
+  const PartOf of{attributes.size, attributes.modified};
+  Result<TemporaryFile> file = rules.has_part(attributes.size) ? TemporaryFile::open_part(to.path, of)
+                                                               : TemporaryFile::create(to.path);
+  if (!file) return file.error();
+  const auto size = download_to(*file, remote, std::move(source), to, rules, progress);
+  if (!size && is_changed(size.error())) file->drop();
+  if (!size && file->is_part()) say_kept(size.error(), file->name());
+  if (!size) return size.error();
   Finished finished;
   finished.size = *size;
-  finished.mode = to.kept_mode.value_or(attributes.mode & kPermissions & ~creation_mask());
-  if (preserve) finished.exact = traits_of(attributes);
+  finished.mode = to.kept_mode().value_or(attributes.mode & kPermissions & ~creation_mask());
+  if (rules.keep == Keep::everything) finished.exact = traits_of(attributes);
   if (interrupt::raised()) return interrupted();
   if (Status status = file->commit(finished); !status) return status.error();
   return *size;
@@ -112,10 +137,14 @@ Status get(Call& call, const Remote& remote, const std::string& local) {
   if (!to) return to.error();
   Result<RemoteSource> source = open_remote(remote, "get", "use get -r to copy it with its contents");
   if (!source) return source.error();
+  if (call.has("update") && to->there && is_up_to_date(source->attributes, *to->there)) {
+    summarize(call, remote.text(), to->path, 0, start);
+    return {};
+  }
   Progress progress(std::string(base_name(remote.path)), source->attributes.size, !call.has("quiet"));
   const Result<std::uint64_t> size =
       to->stream ? get_to_stream(remote, *std::move(source), to->path, progress)
-                 : get_to_file(remote, *std::move(source), *to, call.has("preserve"), progress);
+                 : get_to_file(remote, *std::move(source), *to, rules_of(call), progress);
   if (!size) return size.error();
   progress.finish(*size);
   summarize(call, remote.text(), to->path, *size, start);
@@ -144,17 +173,33 @@ Result<Local> open_local(const std::string& path) {
   return local;
 }
 
+/// How a file is put.
+struct Putting {
+  std::uint32_t mode = 0;    ///< permissions
+  bool preserve = false;     ///< -p, for a regular file
+  bool is_part = false;      ///< --resume, for a large one
+  std::uint64_t begin = 0;   ///< bytes that the part has already
+};
+
+Result<std::uint64_t> send(Upload& upload, const Local& local, const Putting& how, Progress& progress) {
+  const auto size = static_cast<std::uint64_t>(local.facts.st_size);
+  const Moved shown = [&](std::uint64_t bytes) { progress.update(how.begin + bytes); };
+  if (how.is_part)
+    return run_in_steps(upload, local.fd.get(), local.name, {how.begin, size}, how.preserve, shown);
+  Source source(local.fd.get(), local.regular, how.preserve);
+  return upload.run(source, local.name, shown);
+}
+
 /// Does everything up to the rename: writes the bytes, makes them stable, and with -p sets the attributes.
-Result<std::uint64_t> fill(Upload& upload, const Local& local, bool preserve, Progress& progress) {
-  Source source(local.fd.get(), local.regular, preserve);
-  const Result<std::uint64_t> bytes = upload.run(source, local.name, shown_by(progress));
-  if (!bytes) return bytes.error();
+Result<std::uint64_t> fill(Upload& upload, const Local& local, const Putting& how, Progress& progress) {
+  const Result<std::uint64_t> sent = send(upload, local, how, progress);
+  if (!sent) return sent.error();
   // Standard input is a stream, even if it comes from a file.
   const Growth growth = local.regular ? Growth::counts : Growth::accepted;
   if (S_ISREG(local.facts.st_mode) && has_changed(local.fd.get(), local.facts, growth))
     return source_changed("put", local.name);
-  std::uint64_t size = *bytes;
-  if (preserve) {
+  std::uint64_t size = how.begin + *sent;
+  if (how.preserve) {
     std::optional<std::uint64_t> longer;
     size = std::max(upload.end(), static_cast<std::uint64_t>(local.facts.st_size));
     if (size != upload.end()) longer = size;  // the file ends in a hole
@@ -164,19 +209,32 @@ Result<std::uint64_t> fill(Upload& upload, const Local& local, bool preserve, Pr
   } else if (Status status = upload.file().sync(); !status) {
     return status.error();
   }
+  if (how.is_part && !how.preserve) {
+    const Status done = finish_private(upload.file(), {}, how.mode, Keep::nothing);
+    if (!done) return done.error();
+  }
   if (Status status = upload.file().close(); !status) return status.error();
   return size;
 }
 
-Result<std::uint64_t> put_to_file(const Remote& to, const Local& local, std::uint32_t mode, bool preserve,
-                                  Progress& progress) {
-  Result<RemoteTemporary> temporary = create_temporary(to, mode);
+/// Makes the file that becomes `to` when it is complete.
+Result<RemoteTemporary> begin_put(const Remote& to, const Local& local, Putting& how) {
+  if (!how.is_part) return create_temporary(to, how.preserve ? kPrivateFile : how.mode);
+  const PartOf of{static_cast<std::uint64_t>(local.facts.st_size), traits_of(local.facts).modified};
+  auto part = open_remote_part(to, of);
+  if (!part) return part.error();
+  how.begin = part->begin;
+  return std::move(part->temporary);
+}
+
+Result<std::uint64_t> put_to_file(const Remote& to, const Local& local, Putting how, Progress& progress) {
+  Result<RemoteTemporary> temporary = begin_put(to, local, how);
   if (!temporary) return temporary.error();
   const auto total = local.regular ? std::optional<std::uint64_t>(local.facts.st_size) : std::nullopt;
   Result<std::uint64_t> size = 0;
   std::optional<interrupt::Grace> grace;
   if (Result<Upload> upload = make_upload(*to.client, std::move(temporary->file), total)) {
-    size = fill(*upload, local, preserve, progress);
+    size = fill(*upload, local, how, progress);
     if (!size) grace.emplace();  // closing the file is the first part of cleaning up
   } else {
     size = upload.error();
@@ -185,7 +243,9 @@ Result<std::uint64_t> put_to_file(const Remote& to, const Local& local, std::uin
   if (size) {
     if (Status status = to.client->rename(temporary->remote.path, to.path); !status) size = status.error();
   }
-  if (!size) discard(*temporary);
+  if (size) return size;
+  if (how.is_part && !is_changed(size.error())) say_kept(size.error(), temporary->remote.text());
+  else discard(*temporary);
   return size;
 }
 
@@ -198,11 +258,17 @@ Status put(Call& call, const std::string& path, const Remote& target) {
   const Result<Replaced> to = find_replaced(target, name);
   if (!to) return to.error();
   const std::uint32_t wanted = local->regular ? local->facts.st_mode & kPermissions : 0666U;
-  const bool preserve = call.has("preserve") && local->regular;
-  const std::uint32_t mode = preserve ? kPrivateFile : to->kept_mode.value_or(wanted & ~creation_mask());
+  if (call.has("update") && local->regular && to->there && is_up_to_date(attributes_of(local->facts), *to->there)) {
+    summarize(call, local->name, to->remote.text(), 0, start);
+    return {};
+  }
+  Putting how;
+  how.mode = to->kept_mode().value_or(wanted & ~creation_mask());
+  how.preserve = call.has("preserve") && local->regular;
+  how.is_part = local->regular && rules_of(call).has_part(static_cast<std::uint64_t>(local->facts.st_size));
   const auto total = local->regular ? std::optional<std::uint64_t>(local->facts.st_size) : std::nullopt;
   Progress progress(std::string(base_name(to->remote.path)), total, !call.has("quiet"));
-  const Result<std::uint64_t> size = put_to_file(to->remote, *local, mode, preserve, progress);
+  const Result<std::uint64_t> size = put_to_file(to->remote, *local, how, progress);
   if (!size) return size.error();
   progress.finish(*size);
   summarize(call, local->name, to->remote.text(), *size, start);

@@ -141,7 +141,7 @@ void run_mv(Call& call) {
 }
 
 void run_cp(Call& call) {
-  const bool preserve = call.has("preserve");
+  const CopyRules rules = rules_of(call);
   into_target(call, Sources::targets, local_hint, [&](const Remote& source, const Remote& target) -> Status {
     const Result<Attributes> attributes = source.client->stat(source.path);
     if (!attributes) return attributes.error();
@@ -153,7 +153,7 @@ void run_cp(Call& call) {
     }
     Progress progress(std::string(base_name(source.path)), attributes->size, !call.has("quiet"));
     Tree tree(call, progress);
-    Status done = copy_file(tree, source, target, *attributes, preserve);
+    Status done = copy_file(tree, source, target, *attributes, rules);
     tree.settle();
     if (done) progress.finish(tree.bytes());
     return done;

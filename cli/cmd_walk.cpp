@@ -6,10 +6,10 @@
 
 #include "cli/changes.h"
 #include "cli/crowd.h"
+#include "cli/file_sum.h"
 #include "cli/format.h"
 #include "cli/json.h"
 #include "cli/sha256.h"
-#include "cli/transfer.h"
 #include "cli/walk.h"
 
 namespace nfsrdma::cli {
@@ -104,19 +104,6 @@ class Counter {
 
 // ---- sum ----
 
-/// Adds what a download brings to a checksum.
-class SumSink final : public LocalEnd {
- public:
-  int run(Chunk& chunk, const StopFlag& /*stop*/) override {
-    sum_.add(chunk.memory.first(chunk.length));
-    return 0;
-  }
-  [[nodiscard]] Sha256& sum() { return sum_; }
-
- private:
-  Sha256 sum_;
-};
-
 class Summer {
  public:
   Summer(Call& call, Tree& tree, Crowd& crowd)
@@ -171,47 +158,41 @@ class Summer {
       if (!results[i]) {
         tree_.failed(results[i].error());
       } else if (has_changed(files[i].attributes, *results[i])) {
-        report(copy_afresh(file, sum_of(file)));
+        report(copy_afresh(file, reader(file)));
       } else {
         Sha256 sum;
         sum.add(rooms[i].first(results[i]->count));
-        show(file, sum, results[i]->count);
+        show(file, sum.finish(), results[i]->count);
       }
     }
   }
   void one(const Remote& remote, const Attributes& attributes) {
-    if (tree_.going()) report(copy_listed(remote, attributes, sum_of(remote)));
+    if (tree_.going()) report(copy_listed(remote, attributes, reader(remote)));
   }
   void report(const Status& done) {
     if (!done) tree_.failed(done.error());
   }
-  CopyOf sum_of(const Remote& remote) {
+  CopyOf reader(const Remote& remote) {
     return [this, &remote](const Attributes& attributes) { return read(remote, attributes); };
   }
   Status read(const Remote& remote, const Attributes& attributes) {
-    auto file = remote.client->open(remote.path, OpenMode::read);
-    if (!file) return file.error();
-    auto download = make_download(*remote.client, {*std::move(file), attributes}, Download::Holes::read);
-    if (!download) return download.error();
-    SumSink sink;
-    const auto size = download->run(sink, remote.text(), tree_.progress_of_one());
-    if (!size) return size.error();
-    const Status same = check_unchanged(download->file(), attributes, "sum", remote.text());
-    if (same) show(remote, sink.sum(), *size);
-    return same;
+    const auto sum = sum_of(remote, attributes, "sum", tree_.progress_of_one());
+    if (!sum) return sum.error();
+    show(remote, sum->sha256, sum->size);
+    return {};
   }
-  void show(const Remote& remote, Sha256& sum, std::uint64_t size) {
+  void show(const Remote& remote, const std::string& sum, std::uint64_t size) {
     if (json_) {
       tree_.line(json::Object()
                      .text("path", remote.path)
                      .text("target", remote.target())
-                     .text("sha256", sum.finish())
+                     .text("sha256", sum)
                      .number("size", size)
                      .str());
     } else if (call_.ends_lines_with_nul()) {
-      tree_.line(sum.finish() + "  " + remote.target());
+      tree_.line(sum + "  " + remote.target());
     } else {
-      tree_.line(call_.shown(checksum_line(sum.finish(), remote.target())));
+      tree_.line(call_.shown(checksum_line(sum, remote.target())));
     }
   }
 

@@ -85,6 +85,7 @@ void store(const po::parsed_options& parsed, Arguments& out) {
     } else {
       std::vector<std::string>& values = out.given[option.string_key];
       values.insert(values.end(), option.value.begin(), option.value.end());
+      for (const std::string& value : option.value) out.in_order.emplace_back(option.string_key, value);
     }
   }
 }
@@ -145,10 +146,8 @@ bool takes_patterns(const Command& command) {
 
 std::string line_for_shell(const Command& command, const Arguments& arguments,
                            const std::vector<std::string>& operands) {
-  Arguments all = arguments;
-  all.given["no-target-directory"];
   std::string out = std::string("nfsrdma-cli ") + command.name;
-  for (const Switch& option : all_switches(command)) out += words_of(option, all);
+  for (const Switch& option : all_switches(command)) out += words_of(option, arguments);
   const bool has_dash =
       std::ranges::any_of(operands, [](const std::string& operand) { return operand.starts_with('-'); });
   if (has_dash) out += " --";

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nfsrdma/options.h"
@@ -39,6 +40,8 @@ struct Command {
 /// The options and operands that were given to a command.
 struct Arguments {
   std::map<std::string, std::vector<std::string>> given;  ///< by the option's name; flags have no values
+  /// Options and their values, in the order in which they were given.
+  std::vector<std::pair<std::string, std::string>> in_order;
   std::vector<std::string> operands;
   Options base;  ///< -o applied
   bool help = false;
@@ -59,8 +62,7 @@ std::vector<std::string> command_first(std::vector<std::string> words);
 /// Returns an Error (usage) that names the mistake, if there is one. With --help the rest is not checked.
 Result<Arguments> parse_arguments(const Command& command, std::vector<std::string> words);
 
-/// Returns a line for a shell that runs the command with the same options, --no-target-directory, and these
-/// operands.
+/// Returns a line for a shell that runs the command with these options and operands.
 std::string line_for_shell(const Command& command, const Arguments& arguments,
                            const std::vector<std::string>& operands);
 

@@ -1,6 +1,7 @@
 // The table of the commands, and how a command reports its failures.
 #include "cli/commands.h"
 
+#include <algorithm>
 #include <array>
 
 #include "cli/format.h"
@@ -70,6 +71,23 @@ constexpr auto transfer_switches = std::to_array<Switch>({
     {'q', "quiet", nullptr, "no progress bar"},
     {'T', "no-target-directory", nullptr,
      "the last operand is the name of the copy, even if it is a directory"},
+    {'u', "update", nullptr, "skip a file whose copy has the same size and is not older"},
+    {0, "resume", nullptr, "keep the part of a large file that was cut off, and go on with it next time"},
+});
+constexpr auto sync_switches = std::to_array<Switch>({
+    {'n', "dry-run", nullptr, "print what would be done, and do nothing"},
+    {'v', "verbose", nullptr, "print what is done"},
+    {'q', "quiet", nullptr, "no progress bar, no sums at the end"},
+    {'c', "checksum", nullptr, "compare files of the same size by their contents (SHA-256), not by their times"},
+    {'p', "preserve", nullptr, "preserve mode and time of access, too; as root, owner and group, too"},
+    {0, "delete", nullptr, "remove what the source does not have, when all of it was read"},
+    {0, "exclude", "PATTERN", "leave out names that match; the first --exclude or --include that matches decides"},
+    {0, "include", "PATTERN", "do not leave out names that match"},
+    {0, "exclude-from", "FILE", "read patterns from a file, one on a line; '+ PATTERN' includes"},
+    {0, "bwlimit", "RATE", "move at most so many bytes per second: 500K, 10M"},
+    {0, "verify", nullptr, "read each copy back, and compare its SHA-256 with that of its source"},
+    {0, "resume", nullptr, "keep the part of a large file that was cut off, and go on with it next time"},
+    {'T', "no-target-directory", nullptr, "the one SOURCE, a directory, becomes DESTINATION itself"},
 });
 constexpr auto cp_switches = std::to_array<Switch>({
     {'r', "recursive", nullptr, "copy directories with their contents, several files at once"},
@@ -167,6 +185,10 @@ constexpr auto commands = std::to_array<Command>({
      any_number},
     {"get", run_get, "TARGET... [LOCAL]", "copy files from a server", transfer_switches, 1, any_number, true},
     {"put", run_put, "LOCAL... TARGET", "copy files to a server", transfer_switches, 2, any_number, true},
+    {"sync", run_sync, "SOURCE... DESTINATION",
+     "make a tree equal to another, copying only what differs: 'dir' becomes DESTINATION/dir, and 'dir/' stands "
+     "for its contents",
+     sync_switches, 2, any_number, true},
     {"cp", run_cp, "TARGET... TARGET", "copy files on a server", cp_switches, 2, any_number},
     {"find", run_find, "TARGET...", "find files by name, type, size and age", find_switches, 1, any_number,
      true, false, true},
@@ -204,6 +226,10 @@ bool Call::choose_line_end() {
   out.end_lines_with_nul();
   if (json()) misused("--json and --null cannot be used together");
   return !json();
+}
+
+bool Call::takes(std::string_view name) const {
+  return std::ranges::any_of(command.switches, [&](const Switch& one) { return name == one.name; });
 }
 
 std::string Call::shown(const std::string& name) const {

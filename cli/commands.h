@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/command_line.h"
@@ -27,6 +28,8 @@ struct Call {
   bool interruption_is_an_end = false;  ///< a signal is the normal end (ping) and keeps the exit status
 
   [[nodiscard]] bool has(const std::string& name) const { return arguments.has(name); }
+  /// Returns true if the command has an option of this name.
+  [[nodiscard]] bool takes(std::string_view name) const;
   [[nodiscard]] bool json() const { return has("json"); }
   /// Returns false if the command should stop: after a signal, or when standard output has failed.
   [[nodiscard]] bool going() const { return !interrupt::raised() && out.error() == 0; }
@@ -97,6 +100,8 @@ void run_tail(Call& call);
 // cmd_transfer.cpp
 void run_get(Call& call);
 void run_put(Call& call);
+// cmd_sync.cpp
+void run_sync(Call& call);
 // cmd_tree.cpp, cmd_remove.cpp
 void run_mkdir(Call& call);
 void run_rm(Call& call);

@@ -55,7 +55,11 @@ void Crowd::run() {
 
 void Tree::failed(const Error& error) {
   const std::lock_guard lock(mutex_);
+  const bool is_loss = error.kind() == ErrorKind::connection || error.kind() == ErrorKind::timeout;
+  if (is_lost_ && is_loss) return;  // the first report stands for all
+  if (error.kind() != ErrorKind::cancelled) ++failures_;
   call_.failed(error);
+  if (is_loss && ends_when_lost_) is_lost_ = true;
 }
 
 bool Tree::line(const std::string& text) {
@@ -64,6 +68,11 @@ bool Tree::line(const std::string& text) {
 }
 
 void Tree::moved(std::uint64_t bytes) {
+  moved_there(bytes);
+  pace_.wait(bytes);
+}
+
+void Tree::moved_there(std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   bytes_ += bytes;
   progress_.update(bytes_);
@@ -75,13 +84,15 @@ std::function<void(std::uint64_t)> Tree::progress_of_one() {
   };
 }
 
-Result<std::vector<TreeEntry>> Tree::list(const Remote& directory) {
+Result<std::vector<TreeEntry>> Tree::list(const Remote& directory, std::size_t* left_out) {
   std::vector<TreeEntry> out;
   std::vector<std::string> untold;
+  std::size_t unusable = 0;
   const Status status = directory.client->list(directory.path, [&](const DirectoryEntry& entry) {
     if (!is_plain_name(entry.name)) {
       failed(Error(ErrorKind::protocol, EPROTO, "list", directory.text(),
                    "the server lists an invalid file name; the entry is skipped"));
+      ++unusable;
     } else if (entry.attributes) {
       out.push_back({entry.name, *entry.attributes});
     } else {
@@ -99,8 +110,10 @@ Result<std::vector<TreeEntry>> Tree::list(const Remote& directory) {
       out.push_back({untold[i], told[i].value()});
     } else {
       failed(told[i].error());
+      ++unusable;
     }
   }
+  if (left_out != nullptr) *left_out = unusable;
   return out;
 }
 

@@ -7,15 +7,18 @@
 // Thread-safety: every function, unless its comment says otherwise.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/pace.h"
 #include "cli/progress.h"
 
 namespace nfsrdma::cli {
@@ -41,28 +44,43 @@ class Crowd {
 struct TreeEntry {
   std::string name;
   Attributes attributes;
+  std::optional<std::uint32_t> kept_mode = {};  ///< permissions that the copy gets instead of those of `attributes`
 };
 
 class Tree {
  public:
-  Tree(Call& call, Progress& progress) : call_(call), progress_(progress) {}
+  /// `rate`: how many bytes may be moved per second; 0 for no limit.
+  Tree(Call& call, Progress& progress, std::uint64_t rate = 0)
+      : call_(call), progress_(progress), pace_(rate) {}
 
-  [[nodiscard]] bool going() const { return call_.going(); }
+  [[nodiscard]] bool going() const { return call_.going() && !is_lost_; }
+  [[nodiscard]] const char* operation() const { return call_.command.name; }
+  [[nodiscard]] std::uint64_t rate() const { return pace_.rate(); }
+  /// Ends the work when the connection to the server is lost and cannot be made again in time, because every
+  /// further call would wait as long. Called before there are tasks.
+  void end_when_lost() { ends_when_lost_ = true; }
+  [[nodiscard]] bool is_lost() const { return is_lost_; }
   void failed(const Error& error);
   /// Returns false if writing has failed, and the command should stop.
   bool line(const std::string& text);
+  /// Counts bytes, and waits if there is a limit.
   void moved(std::uint64_t bytes);
+  /// Waits if there is a limit, after bytes were moved that are not counted.
+  void pace(std::uint64_t bytes) { pace_.wait(bytes); }
+  /// Counts bytes that the server has copied by itself.
+  void moved_there(std::uint64_t bytes);
   /// Returns a function that is called with the bytes that one transfer has moved so far, for the sum of all.
   [[nodiscard]] std::function<void(std::uint64_t)> progress_of_one();
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   [[nodiscard]] std::uint64_t files() const { return files_; }
+  [[nodiscard]] std::uint64_t failures() const { return failures_; }
   void count_file() {
     const std::lock_guard lock(mutex_);
     ++files_;
   }
   /// Returns all entries with their attributes. Entries without a valid name or without attributes are
-  /// reported and left out.
-  Result<std::vector<TreeEntry>> list(const Remote& directory);
+  /// reported and left out, and counted in `left_out`.
+  Result<std::vector<TreeEntry>> list(const Remote& directory, std::size_t* left_out = nullptr);
 
   /// Does work on the server that must be done after an interruption as well: a directory gets its mode and
   /// times when it is complete, or a temporary file is removed. Calls fail after an interruption, so the work
@@ -76,7 +94,10 @@ class Tree {
   std::mutex mutex_;
   Call& call_;
   Progress& progress_;
-  std::uint64_t bytes_ = 0, files_ = 0;
+  Pace pace_;
+  std::uint64_t bytes_ = 0, files_ = 0, failures_ = 0;
+  bool ends_when_lost_ = false;
+  std::atomic<bool> is_lost_ = false;
   std::vector<std::function<Status()>> left_;  // deepest first: a directory's mode may bar the way
 };
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "cli/commands.h"
+#include "cli/part_file.h"
 #include "cli/report.h"
 #include "cli/servers.h"
 
@@ -49,6 +50,12 @@ std::string followed(std::string path) {
     path = next.starts_with('/') ? std::string(next) : join(directory_name(path), next);
   }
   return path;
+}
+
+/// Returns the path without symbolic links. A rename to a link would replace the link, not the file that it leads to.
+std::string real_path(const std::string& path) {
+  std::array<char, PATH_MAX> real{};
+  return realpath(path.c_str(), real.data()) != nullptr ? real.data() : followed(path);
 }
 
 }  // namespace
@@ -148,7 +155,8 @@ int Source::run(Chunk& chunk, const StopFlag& stop) {
   if (ended_) return 0;
   int fault = 0;
   if (sparse_ && position_ >= data_end_ && !find_data(fault)) return fault;
-  const std::uint64_t extent = sparse_ && !dense_tail_ ? data_end_ - position_ : UINT64_MAX;
+  if (position_ >= end_) return 0;
+  const std::uint64_t extent = std::min(end_, sparse_ && !dense_tail_ ? data_end_ : UINT64_MAX) - position_;
   const std::size_t room = static_cast<std::size_t>(std::min<std::uint64_t>(extent, chunk.memory.size()));
   chunk.offset = position_;
   while (chunk.length < room) {
@@ -190,9 +198,7 @@ std::string temporary_template(std::string_view name, std::size_t limit) {
 
 Result<TemporaryFile> TemporaryFile::create(const std::string& path) {
   TemporaryFile out;
-  std::array<char, PATH_MAX> real{};
-  // A rename to a symbolic link would replace the link, not the file that it leads to.
-  out.path_ = realpath(path.c_str(), real.data()) != nullptr ? real.data() : followed(path);
+  out.path_ = real_path(path);
   const std::string_view directory = directory_name(out.path_);
   std::string name = join(directory, temporary_template(base_name(out.path_)));
   out.fd_ = Descriptor(mkostemp(name.data(), O_CLOEXEC));
@@ -201,8 +207,23 @@ Result<TemporaryFile> TemporaryFile::create(const std::string& path) {
   return out;
 }
 
+Result<TemporaryFile> TemporaryFile::open_part(const std::string& path, const PartOf& of) {
+  TemporaryFile out;
+  out.path_ = real_path(path);
+  const std::string directory(directory_name(out.path_));
+  const Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.get() < 0) return local_error(errno, "open", directory);
+  auto part = open_local_part(opened.get(), std::string(base_name(out.path_)), of, path);
+  if (!part) return part.error();
+  out.name_ = join(directory, part->name);
+  out.fd_ = std::move(part->fd);
+  out.begin_ = part->begin;
+  out.is_part_ = true;
+  return out;
+}
+
 TemporaryFile::~TemporaryFile() {
-  if (!name_.empty()) unlink(name_.c_str());
+  if (!name_.empty() && !is_part_) unlink(name_.c_str());
 }
 
 Status TemporaryFile::commit(const Finished& finished) {

@@ -64,10 +64,17 @@ class FileSink : public LocalEnd {
   std::uint64_t flush_from_ = 0, pending_ = 0;
 };
 
+/// Bytes [begin, end) of a file, as far as it has them.
+struct FileRange {
+  std::uint64_t begin = 0, end = UINT64_MAX;
+};
+
 /// Fills chunks from a descriptor. With `sparse` it skips holes that the file system reports (SEEK_DATA).
 class Source : public LocalEnd {
  public:
-  Source(int fd, bool regular, bool sparse) : fd_(fd), regular_(regular), sparse_(sparse) {}
+  /// `range`: the part of a regular file that is read.
+  Source(int fd, bool regular, bool sparse, FileRange range = {})
+      : fd_(fd), regular_(regular), sparse_(sparse), position_(range.begin), end_(range.end) {}
   int run(Chunk& chunk, const StopFlag& stop) override;
 
  private:
@@ -80,6 +87,7 @@ class Source : public LocalEnd {
   bool dense_tail_ = false;  ///< the file system knows no holes
   bool ended_ = false;       ///< a terminal must not be asked again after its end of file
   std::uint64_t position_ = 0, data_end_ = 0;
+  const std::uint64_t end_;
 };
 
 /// The attributes that a finished download gets.
@@ -89,6 +97,12 @@ struct Finished {
   std::optional<Traits> exact;  ///< traits of the source
 };
 
+/// The version of a source that a part is a copy of (part_file.h).
+struct PartOf {
+  std::uint64_t size = 0;
+  Time modified;
+};
+
 /// A regular file under a temporary name, which only its owner can use. Unlinked on scope exit unless
 /// commit() succeeded.
 class TemporaryFile {
@@ -96,12 +110,24 @@ class TemporaryFile {
   /// Creates the file in the directory of `path`, which may exist already. Follows `path` if it is a symbolic
   /// link.
   static Result<TemporaryFile> create(const std::string& path);
+  /// Opens the part of a copy of `path` that was cut off, or begins one (part_file.h). It is not unlinked, unless
+  /// drop() was called.
+  static Result<TemporaryFile> open_part(const std::string& path, const PartOf& of);
   TemporaryFile(TemporaryFile&& other) noexcept
-      : path_(std::move(other.path_)), name_(std::exchange(other.name_, {})), fd_(std::move(other.fd_)) {}
+      : path_(std::move(other.path_)),
+        name_(std::exchange(other.name_, {})),
+        fd_(std::move(other.fd_)),
+        begin_(other.begin_),
+        is_part_(other.is_part_) {}
   TemporaryFile& operator=(TemporaryFile&&) = delete;
   ~TemporaryFile();
 
   [[nodiscard]] int fd() const { return fd_.get(); }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  /// Returns how many bytes a part has already.
+  [[nodiscard]] std::uint64_t begin() const { return begin_; }
+  [[nodiscard]] bool is_part() const { return is_part_; }
+  void drop() { is_part_ = false; }
   /// Sets size, owner, mode and times, calls fsync, and renames the file to its real name.
   Status commit(const Finished& finished);
 
@@ -109,6 +135,8 @@ class TemporaryFile {
   TemporaryFile() = default;
   std::string path_, name_;
   Descriptor fd_;
+  std::uint64_t begin_ = 0;
+  bool is_part_ = false;
 };
 
 /// Returns true if the path leads to a directory.

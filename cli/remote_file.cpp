@@ -56,6 +56,16 @@ void fill_template(std::string& name) {
 
 }  // namespace
 
+std::string temporary_name(std::string_view name) {
+  std::string out = temporary_template(name);
+  fill_template(out);
+  return out;
+}
+
+std::optional<std::uint32_t> Replaced::kept_mode() const {
+  return there ? std::optional(there->mode & kPermissions) : std::nullopt;
+}
+
 Result<Replaced> find_replaced(const Remote& target, std::optional<std::string_view> name) {
   Remote remote = target;
   Result<Attributes> attributes = remote.client->stat(remote.path);
@@ -78,19 +88,17 @@ Result<Replaced> find_replaced(const Remote& target, std::optional<std::string_v
   Result<Remote> file = without_links(remote);
   if (!file) return file.error();
   Replaced out{*std::move(file), {}};
-  if (attributes) out.kept_mode = attributes->mode & kPermissions;
+  if (attributes) out.there = *attributes;
   return out;
 }
 
 Result<RemoteTemporary> create_temporary(const Remote& to, std::uint32_t mode, OpenMode access) {
   const Remote directory{to.client, std::string(directory_name(to.path)), to.host};
-  std::string name = temporary_template(base_name(to.path));
   OpenFlags flags;
   flags.create = flags.exclusive = true;
   flags.mode = mode;
   for (int attempt = 1;; ++attempt) {
-    fill_template(name);
-    RemoteTemporary out{directory.child(name), nullptr};
+    RemoteTemporary out{directory.child(temporary_name(base_name(to.path))), nullptr};
     Result<std::unique_ptr<File>> file = to.client->open(out.remote.path, access, flags);
     if (!file && file.error().errno_value() == EEXIST && attempt < most_attempts) continue;
     if (!file) return file.error();

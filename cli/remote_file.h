@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "cli/servers.h"
@@ -12,7 +13,9 @@ namespace nfsrdma::cli {
 /// A file that a put creates or replaces.
 struct Replaced {
   Remote remote;                           ///< its own path: no directory, no symbolic link at the end
-  std::optional<std::uint32_t> kept_mode;  ///< permissions of the file that is there
+  std::optional<Attributes> there;         ///< of the file that is there
+
+  [[nodiscard]] std::optional<std::uint32_t> kept_mode() const;  ///< its permissions
 };
 
 /// Returns true if both are attributes of one file, whatever its names are.
@@ -24,6 +27,10 @@ Result<Remote> without_links(Remote remote);
 /// Finds the file that a put creates or replaces. `name` is its name if `target` is a directory; "" if it has
 /// none (standard input). Nothing: `target` itself must be the file.
 Result<Replaced> find_replaced(const Remote& target, std::optional<std::string_view> name);
+
+/// Returns a name for a temporary file, for the file `name` in the same directory. It is random, so that it is
+/// hardly in use, and nobody can have foreseen it.
+std::string temporary_name(std::string_view name);
 
 struct RemoteTemporary {
   Remote remote;

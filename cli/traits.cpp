@@ -111,6 +111,11 @@ int apply_traits(int fd, const Traits& traits) {
   return ::futimens(fd, times.data()) == 0 ? 0 : errno;
 }
 
+int apply_modified(int fd, const Time& modified) {
+  const std::array times = {timespec{0, UTIME_OMIT}, timespec_of(modified)};
+  return ::futimens(fd, times.data()) == 0 ? 0 : errno;
+}
+
 Status apply_traits(File& file, const Traits& traits, std::optional<std::uint64_t> size) {
   return apply([&](const SetAttributes& changes) { return file.set_attributes(changes); },
                [&] { return file.attributes(); }, traits, size);
@@ -136,6 +141,14 @@ Status apply_traits(const Remote& directory, const Traits& traits) {
   }
   return apply([&](const SetAttributes& changes) { return there.set_attributes(".", changes); }, get, traits,
                {});
+}
+
+Status finish_private(File& file, const Traits& traits, std::uint32_t mode, Keep keep) {
+  if (keep == Keep::everything) return apply_traits(file, traits);
+  SetAttributes changes;
+  changes.mode = mode;
+  if (keep == Keep::times) changes.modified = traits.modified;
+  return file.set_attributes(changes);
 }
 
 Status clear_set_ids(File& file) {

@@ -29,6 +29,13 @@ inline constexpr std::uint32_t kPermissions = 0777;
 /// The mode of a file while it is incomplete.
 inline constexpr std::uint32_t kPrivateFile = 0600;
 
+/// What a copy keeps of its source besides the contents.
+enum class Keep : std::uint8_t {
+  nothing,
+  times,       ///< the time of modification
+  everything,  ///< -p: mode, times and holes; as root, owner and group
+};
+
 struct Traits {
   std::uint32_t mode = 0;
   std::optional<std::uint32_t> uid, gid;
@@ -51,10 +58,15 @@ inline bool need_a_handle(const Traits& traits) {
 /// Gives `traits` to an open local file or directory. It must have no set-id bits, and a mode that lets only
 /// its owner in. Returns 0 or an errno.
 int apply_traits(int fd, const Traits& traits);
+/// Sets the time of modification of an open local file or directory. Returns 0 or an errno.
+int apply_modified(int fd, const Time& modified);
 /// Gives `traits` to a file on the server, which must have no set-id bits. `size`: sets the size as well.
 Status apply_traits(File& file, const Traits& traits, std::optional<std::uint64_t> size = {});
 /// Gives `traits` to a directory on the server. Fails if the path leads to a symbolic link.
 Status apply_traits(const Remote& directory, const Traits& traits);
+/// Gives a file on the server that was made with kPrivateFile what it keeps of its source. `mode`: its permissions,
+/// unless `keep` is Keep::everything.
+Status finish_private(File& file, const Traits& traits, std::uint32_t mode, Keep keep);
 
 /// Clears the set-id bits of a file that was written in place.
 Status clear_set_ids(File& file);

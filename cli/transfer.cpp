@@ -17,6 +17,7 @@ constexpr std::size_t fewest_requests = 8;  // for large rsize: a pause of the p
 /// Bytes of an upload that are held until the server has written them to its disk. The library lets fewer (32
 /// MiB) wait before it has the server do that in the background.
 constexpr std::uint64_t bytes_held = 64U << 20;
+constexpr std::uint64_t rate_steps = 4;  // in a second, for a limited transfer
 constexpr std::chrono::milliseconds longest_wait{200};  // redraws the progress bar meanwhile
 
 /// Runs the client until something has happened there or on the local side, or a signal has come.
@@ -37,7 +38,22 @@ std::size_t slots_of(const Info& info) {
   return std::max<std::uint32_t>(1, std::min(info.slots, info.credits_granted));
 }
 
+/// Lowers the number of requests to what `rate` allows in a quarter of a second.
+Depth limited(Depth depth, std::size_t size, std::uint64_t rate) {
+  if (rate != 0) {
+    const auto most = static_cast<std::size_t>(rate / rate_steps / size);
+    depth.requests = std::clamp<std::size_t>(most, 1, depth.requests);
+  }
+  return depth;
+}
+
 }  // namespace
+
+std::size_t chunk_size_for(std::size_t most, std::uint64_t rate) {
+  constexpr std::uint64_t block = 4096, least = 64U << 10;
+  if (rate == 0) return most;
+  return static_cast<std::size_t>(std::clamp<std::uint64_t>(rate / rate_steps / block * block, std::min<std::uint64_t>(least, most), most));
+}
 
 Error interrupted() {
   return {ErrorKind::cancelled, EINTR, "", "", "interrupted"};
@@ -209,11 +225,13 @@ Download::Holes find_holes(const Attributes& attributes) {
   return is_sparse ? Download::Holes::reported_or_sought : Download::Holes::sought;
 }
 
-Result<Download> make_download(Client& client, RemoteSource source, Download::Holes holes) {
+Result<Download> make_download(Client& client, RemoteSource source, Download::Holes holes,
+                               std::uint64_t rate) {
   const Info info = client.info();
   const std::uint64_t size = source.attributes.size;
-  const Depth depth = choose_depth(info.rsize, slots_of(info), size);
-  Result<Ring> ring = Ring::create(depth.places, depth.places, info.rsize);
+  const std::size_t chunk = chunk_size_for(info.rsize, rate);
+  const Depth depth = limited(choose_depth(chunk, slots_of(info), size), chunk, rate);
+  Result<Ring> ring = Ring::create(depth.places, depth.places, chunk);
   if (!ring) return ring.error();
   return Download(client, std::move(source.file), *std::move(ring), depth.requests, size, holes);
 }
@@ -258,6 +276,10 @@ bool Upload::starves(const LocalStage& local) const {
   return !ended_ && under_way_ == 0 && sent_ == provided_ && local.passed() == provided_;
 }
 
+bool Upload::is_held(const Chunk& chunk) const {
+  return under_way_ != 0 && chunk.offset + chunk.length >= size_;
+}
+
 void Upload::send(const LocalStage& local) {
   const std::uint64_t filled = local.passed();
   while (!ended_ && !error_ && sent_ < filled && under_way_ < most_requests_) {
@@ -266,6 +288,7 @@ void Upload::send(const LocalStage& local) {
       ended_ = true;
       return;
     }
+    if (is_held(chunk)) return;
     chunk.wanted = 0;
     chunk.ready = false;
     bytes_ += chunk.length;
@@ -283,6 +306,8 @@ void Upload::release() {
 }
 
 Result<std::uint64_t> Upload::run(LocalEnd& source, const std::string& source_name, const Moved& moved) {
+  ended_ = false;
+  provided_ = sent_ = released_ = bytes_ = written_ = 0;
   LocalStage local(ring_, source);
   while (true) {
     if (interrupt::raised()) return interrupted();
@@ -305,10 +330,12 @@ Result<std::uint64_t> Upload::run(LocalEnd& source, const std::string& source_na
   return bytes_;
 }
 
-Result<Upload> make_upload(Client& client, std::unique_ptr<File> file, std::optional<std::uint64_t> total) {
+Result<Upload> make_upload(Client& client, std::unique_ptr<File> file, std::optional<std::uint64_t> total,
+                           std::uint64_t rate) {
   const Info info = client.info();
-  const Depth depth = choose_depth(info.wsize, slots_of(info), total);
-  Result<Ring> ring = Ring::create(depth.places, depth.buffers, info.wsize);
+  const std::size_t chunk = chunk_size_for(info.wsize, rate);
+  const Depth depth = limited(choose_depth(chunk, slots_of(info), total), chunk, rate);
+  Result<Ring> ring = Ring::create(depth.places, depth.buffers, chunk);
   if (!ring) return ring.error();
   return Upload(client, std::move(file), *std::move(ring), depth.requests);
 }

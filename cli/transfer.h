@@ -107,17 +107,27 @@ class Download {
   std::unique_ptr<File> file_;  ///< last member: destroyed first, which ends the requests that use the others
 };
 
+/// Returns the size of the chunks that keep a transfer evenly below `rate` bytes per second, if that is not 0. `most`
+/// is the largest that the server takes.
+std::size_t chunk_size_for(std::size_t most, std::uint64_t rate);
+
 /// Returns how to find the holes of a file with these attributes if the copy is to keep them.
 Download::Holes find_holes(const Attributes& attributes);
-/// Makes a Download of the file, with as many buffers and requests as suit its size and the session.
-Result<Download> make_download(Client& client, RemoteSource source, Download::Holes holes);
+/// Makes a Download of the file, with as many buffers and requests as suit its size and the session. With a `rate`
+/// only as much is in flight as it allows in a quarter of a second; `Moved` has to wait as well (pace.h).
+Result<Download> make_download(Client& client, RemoteSource source, Download::Holes holes,
+                               std::uint64_t rate = 0);
 
 /// Copies a local end to a file of the server.
 class Upload {
  public:
   Upload(Client& client, std::unique_ptr<File> file, Ring ring, std::size_t most_requests);
 
-  /// Returns the number of bytes read. They are not stable before File::sync().
+  /// Keeps the last bytes of a file of this size back until the server has taken all others, so that a file that is
+  /// cut off is always shorter than its source.
+  void hold_last(std::uint64_t size) { size_ = size; }
+  /// Returns the number of bytes read. They are not stable before File::sync(). May be called again after it has
+  /// succeeded, for further bytes.
   Result<std::uint64_t> run(LocalEnd& source, const std::string& source_name, const Moved& moved);
   [[nodiscard]] File& file() { return *file_; }
   /// Gives the file back. Called only after run() has succeeded, because nothing is in flight then.
@@ -136,11 +146,13 @@ class Upload {
   void send(const LocalStage& local);
   void start(std::uint64_t number);
   void release();
+  [[nodiscard]] bool is_held(const Chunk& chunk) const;
   [[nodiscard]] bool starves(const LocalStage& local) const;
 
   Client& client_;
   Ring ring_;
   std::size_t most_requests_;
+  std::uint64_t size_ = UINT64_MAX;  ///< of hold_last()
   bool ended_ = false;          ///< the source has no more
   std::uint64_t provided_ = 0;  ///< chunks that got a buffer
   std::uint64_t sent_ = 0;      ///< chunks given to the server
@@ -154,8 +166,10 @@ class Upload {
   std::unique_ptr<File> file_;  ///< last member, as in Download
 };
 
-/// Makes an Upload to the file, with as many buffers and requests as suit `total` bytes and the session.
-Result<Upload> make_upload(Client& client, std::unique_ptr<File> file, std::optional<std::uint64_t> total);
+/// Makes an Upload to the file, with as many buffers and requests as suit `total` bytes and the session. `rate`: as
+/// for make_download().
+Result<Upload> make_upload(Client& client, std::unique_ptr<File> file, std::optional<std::uint64_t> total,
+                           std::uint64_t rate = 0);
 
 /// The Error that ends a transfer after a signal; it is not shown.
 Error interrupted();

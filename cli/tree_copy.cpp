@@ -10,13 +10,19 @@
 namespace nfsrdma::cli {
 namespace {
 
-/// Writes what a download brings to another file of the server.
+/// Writes what a download brings to another file of a server. Before it passes a multiple of part_step, it has the
+/// server write everything to its disk, as part_file.h promises.
 class RemoteSink final : public LocalEnd {
  public:
   explicit RemoteSink(File& target) : target_(target) {}
   int run(Chunk& chunk, const StopFlag& /*stop*/) override {
     for (std::size_t at = 0; at < chunk.length;) {
-      const auto put = target_.write(chunk.memory.subspan(at, chunk.length - at), chunk.offset + at);
+      const std::uint64_t offset = chunk.offset + at, left = part_step - offset % part_step;
+      const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(chunk.length - at, left));
+      const Status stable = offset / part_step == step_ ? Status() : target_.sync();
+      step_ = offset / part_step;
+      const auto put = stable ? target_.write(chunk.memory.subspan(at, length), offset)
+                              : Result<std::size_t>(stable.error());
       if (!put) {
         error_ = put.error();
         return put.error().errno_value() != 0 ? put.error().errno_value() : EIO;
@@ -30,19 +36,28 @@ class RemoteSink final : public LocalEnd {
 
  private:
   File& target_;
+  std::uint64_t step_ = 0;
   std::optional<Error> error_;
 };
 
 /// Copies from `offset` on by reading and writing. `from` is where the source was opened.
-Status pump(Tree& tree, const Remote& from, RemoteSource source, File& target, std::uint64_t offset) {
+Status pump(Tree& tree, const Remote& from, RemoteSource source, File& target, std::uint64_t offset,
+            bool keeps_holes) {
   const Attributes before = source.attributes;
-  auto download = make_download(*from.client, std::move(source), Download::Holes::read);
+  const auto holes = keeps_holes ? Download::Holes::sought : Download::Holes::read;
+  auto download = make_download(*from.client, std::move(source), holes, tree.rate());
   if (!download) return download.error();
   download->begin_at(offset);
   RemoteSink sink(target);
   const auto size = download->run(sink, from.text(), tree.progress_of_one());
   if (sink.error()) return *sink.error();
-  return size ? check_unchanged(download->file(), before, "cp", from.text()) : Status(size.error());
+  if (!size) return size.error();
+  if (keeps_holes) {  // the file may end in a hole
+    SetAttributes whole;
+    whole.size = *size;
+    if (Status done = target.set_attributes(whole); !done) return done;
+  }
+  return check_unchanged(download->file(), before, tree.operation(), from.text());
 }
 
 /// Returns true if the server does not copy, or not these two files (RFC 7862 15.2.3). If a file may not be
@@ -54,47 +69,77 @@ bool is_declined(const Error& error) {
 
 /// Checks that the source of a copy within the server is unchanged. Times are compared in place of the change
 /// attribute, because cloning a file may count as a change of it (XFS marks its blocks as shared).
-Status check_copied(const RemoteSource& source, const Remote& from) {
+Status check_copied(const RemoteSource& source, const Remote& from, const char* operation) {
   const Result<Attributes> now = source.file->attributes();
   if (!now) return now.error();
   const bool same = now->size == source.attributes.size && !have_other_times(source.attributes, *now);
-  return same ? Status() : Status(source_changed("cp", from.text()));
+  return same ? Status() : Status(source_changed(operation, from.text()));
 }
 
-Status copy_data(Tree& tree, const Remote& from, RemoteSource source, File& target) {
+/// Where a copy within or between servers begins, and whether the target is a new file.
+struct Begin {
+  std::uint64_t offset = 0;
+  bool is_new = false;
+};
+
+Status copy_data(Tree& tree, const Remote& from, RemoteSource source, const Remote& to, File& target,
+                 const Begin& begin) {
   constexpr std::uint64_t step = 64U << 20;  // so that progress shows
-  for (std::uint64_t offset = 0; tree.going();) {
+  if (from.client != to.client)
+    return pump(tree, from, std::move(source), target, begin.offset, begin.is_new);
+  for (std::uint64_t offset = begin.offset; tree.going();) {
     const auto copied = target.copy_from(*source.file, offset, offset, step);
-    if (!copied && is_declined(copied.error())) return pump(tree, from, std::move(source), target, offset);
+    if (!copied && is_declined(copied.error()))
+      return pump(tree, from, std::move(source), target, offset, begin.is_new);
     if (!copied) return copied.error();
-    if (*copied == 0) return check_copied(source, from);
+    if (*copied == 0) return check_copied(source, from, tree.operation());
     offset += *copied;
-    tree.moved(*copied);
+    tree.moved_there(*copied);
   }
-  return Error(ErrorKind::cancelled, EINTR, "cp", "", "interrupted");
+  return interrupted();
 }
 
-class TreeCopy {
+class TreeCopy final : public EntryCopier {
  public:
-  TreeCopy(Call& call, Tree& tree, Crowd& crowd) : tree_(tree), crowd_(crowd), exact_(call.has("preserve")) {}
+  TreeCopy(Tree& tree, Crowd& crowd, const CopyRules& rules) : tree_(tree), crowd_(crowd), rules_(rules) {}
   void directory(const Remote& from, const Remote& to, const Attributes& traits,
                  const RemoteDirectory::Ref& above);
+  void copy(const std::shared_ptr<const Between>& where, std::vector<TreeEntry> entries) override;
 
  private:
-  void together(const Remote& from, const Remote& to, const std::vector<TreeEntry>& files);
-  void symlink(const Remote& from, const Remote& to);
+  using Where = std::shared_ptr<const Between>;
+
+  void entry(const Where& where, TreeEntry& entry, std::vector<TreeEntry>& small);
+  void together(const Where& where, const std::vector<TreeEntry>& files);
+  /// Whether the attributes of an entry may still be those of the file.
+  enum class Listed : std::uint8_t { up_to_date, out_of_date };
+  void alone(const Where& where, const TreeEntry& entry, Listed listed);
+  void symlink(const Where& where, const std::string& name);
+  void copied(const Where& where, const std::string& name, std::uint64_t size) {
+    if (where->copied) where->copied(name, size);
+  }
+  [[nodiscard]] bool needs_handle(const Attributes& attributes) const {
+    return rules_.keep == Keep::everything && need_a_handle(traits_of(attributes));
+  }
 
   Tree& tree_;
   Crowd& crowd_;
-  const bool exact_;
+  const CopyRules rules_;
   std::optional<Attributes> copy_;  // the topmost directory that is made; set before there are further tasks
 };
 
-void TreeCopy::symlink(const Remote& from, const Remote& to) {
-  const auto text = from.client->read_link(from.path);
-  const Status done = text ? make_symlink(to, *text) : Status(text.error());
+std::uint32_t mode_of(const Attributes& source, const std::optional<std::uint32_t>& kept_mode) {
+  return kept_mode.value_or(source.mode & kPermissions & ~creation_mask());
+}
+
+void TreeCopy::symlink(const Where& where, const std::string& name) {
+  if (!tree_.going()) return;
+  const auto text = where->from.read_link(name);
+  const Remote link = where->to.remote().child(name);
+  const Status done = text ? make_symlink(link, *text, rules_.is_hidden) : Status(text.error());
   if (!done) return tree_.failed(done.error());
   tree_.count_file();
+  copied(where, name, 0);
 }
 
 void TreeCopy::directory(const Remote& from, const Remote& to, const Attributes& traits,
@@ -104,7 +149,7 @@ void TreeCopy::directory(const Remote& from, const Remote& to, const Attributes&
   const Status made = to.client->make_directory(to.path, mode | 0300U);
   if (Status there = accept_existing(to, made, above == nullptr); !there) return tree_.failed(there.error());
   std::function<Status()> finish;
-  if (exact_) {
+  if (rules_.keep == Keep::everything) {
     finish = [to, exact = traits_of(traits)] { return apply_traits(to, exact); };
   } else if (made && (mode & 0300U) != 0300U) {
     SetAttributes changes;
@@ -119,50 +164,67 @@ void TreeCopy::directory(const Remote& from, const Remote& to, const Attributes&
   }
   auto entries = tree_.list(from);
   if (!entries) return tree_.failed(entries.error());
-  std::vector<TreeEntry> small;
+  std::vector<TreeEntry> others;
   for (TreeEntry& one : *entries) {
-    const Remote source = from.child(one.name), target = to.child(one.name);
-    switch (one.attributes.type) {
-      case FileType::directory:
-        // Paths do not show that the copy is inside the directory that is copied, if a link leads there.
-        if (are_same(one.attributes, *copy_)) {
-          tree_.failed(Error(ErrorKind::usage, EINVAL, "cp", source.text(), "is the copy itself; skipped"));
-          break;
-        }
-        crowd_.add([this, source, target, here, traits_below = one.attributes] {
-          directory(source, target, traits_below, here);
-        });
-        break;
-      case FileType::symlink:
-        crowd_.add([this, source, target, here] { symlink(source, target); });
-        break;
-      case FileType::regular:
-        if (one.attributes.size <= small_file && !(exact_ && need_a_handle(traits_of(one.attributes)))) {
-          small.push_back(std::move(one));
-          break;
-        }
-        crowd_.add([this, source, target, here, attributes = one.attributes] {
-          if (!tree_.going()) return;
-          const Status done = copy_listed(source, attributes, [&](const Attributes& now) {
-            return copy_file(tree_, source, target, now, exact_);
-          });
-          if (!done) return tree_.failed(done.error());
-        });
-        break;
-      default:
-        tree_.failed(Error(ErrorKind::local, EOPNOTSUPP, "cp", source.text(),
-                           "is a device, a FIFO or a socket; skipped"));
+    if (one.attributes.type != FileType::directory) {
+      others.push_back(std::move(one));
+    } else if (are_same(one.attributes, *copy_)) {
+      // Paths do not show that the copy is inside the directory that is copied, if a link leads there.
+      tree_.failed(Error(ErrorKind::usage, EINVAL, "cp", from.child(one.name).text(),
+                         "is the copy itself; skipped"));
+    } else {
+      crowd_.add([this, from, to, here, one] {
+        directory(from.child(one.name), to.child(one.name), one.attributes, here);
+      });
     }
   }
+  // The tasks hold the directory that they work in.
+  const auto held = [here](const std::string&, std::uint64_t) {};
+  copy(std::make_shared<const Between>(from, to, held), std::move(others));
+}
+
+void TreeCopy::copy(const Where& where, std::vector<TreeEntry> entries) {
+  std::vector<TreeEntry> small;
+  for (TreeEntry& one : entries) entry(where, one, small);
   in_parts(
       std::move(small), [](const TreeEntry& one) { return one.attributes.size + 1; },
       [&](std::vector<TreeEntry> part) {
-        crowd_.add([this, from, to, here, files = std::move(part)] { together(from, to, files); });
+        crowd_.add([this, where, files = std::move(part)] { together(where, files); });
       });
 }
 
-void TreeCopy::together(const Remote& from, const Remote& to, const std::vector<TreeEntry>& files) {
+void TreeCopy::entry(const Where& where, TreeEntry& entry, std::vector<TreeEntry>& small) {
+  const FileType type = entry.attributes.type;
+  if (type == FileType::symlink) {
+    crowd_.add([this, where, name = entry.name] { symlink(where, name); });
+  } else if (type != FileType::regular) {
+    tree_.failed(Error(ErrorKind::local, EOPNOTSUPP, tree_.operation(), where->from.text(entry.name),
+                       "is a device, a FIFO or a socket; skipped"));
+  } else if (entry.attributes.size <= small_file && !needs_handle(entry.attributes)) {
+    small.push_back(std::move(entry));
+  } else {
+    crowd_.add([this, where, entry] { alone(where, entry, Listed::up_to_date); });
+  }
+}
+
+void TreeCopy::alone(const Where& where, const TreeEntry& entry, Listed listed) {
   if (!tree_.going()) return;
+  const Remote source = where->from.remote().child(entry.name);
+  const Remote target = where->to.remote().child(entry.name);
+  std::uint64_t size = 0;
+  const auto copy = [&](const Attributes& now) {
+    size = now.size;
+    return copy_file(tree_, source, target, now, rules_, entry.kept_mode);
+  };
+  const Status done =
+      listed == Listed::up_to_date ? copy_listed(source, entry.attributes, copy) : copy_afresh(source, copy);
+  if (!done) return tree_.failed(done.error());
+  copied(where, entry.name, size);
+}
+
+void TreeCopy::together(const Where& where, const std::vector<TreeEntry>& files) {
+  if (!tree_.going()) return;
+  const Remote& from = where->from.remote();
   std::vector<std::uint64_t> sizes;
   sizes.reserve(files.size());
   for (const TreeEntry& one : files) sizes.push_back(one.attributes.size);
@@ -171,85 +233,91 @@ void TreeCopy::together(const Remote& from, const Remote& to, const std::vector<
   reads.reserve(files.size());
   for (std::size_t i = 0; i < files.size(); ++i) reads.push_back({join(from.path, files[i].name), rooms[i]});
   const auto got = from.client->read_many(reads);
-  std::vector<WriteItem> writes;
-  std::vector<const TreeEntry*> written;
+  std::vector<SmallFile> sent;
   for (std::size_t i = 0; i < files.size(); ++i) {
     const Attributes& attributes = files[i].attributes;
     if (!got[i]) {
       tree_.failed(got[i].error());
     } else if (has_changed(attributes, *got[i])) {
-      const Remote source = from.child(files[i].name), target = to.child(files[i].name);
-      const Status done = copy_afresh(
-          source, [&](const Attributes& now) { return copy_file(tree_, source, target, now, exact_); });
-      if (!done) tree_.failed(done.error());
+      alone(where, files[i], Listed::out_of_date);
     } else {
-      writes.push_back({join(to.path, files[i].name), rooms[i].first(got[i]->count),
-                        attributes.mode & kPermissions & ~creation_mask()});
-      written.push_back(&files[i]);
+      sent.push_back({files[i].name, rooms[i].first(got[i]->count),
+                      mode_of(attributes, files[i].kept_mode), traits_of(attributes)});
     }
   }
-  const auto put = to.client->write_many(writes);
-  for (std::size_t i = 0; i < writes.size(); ++i) {
-    Status done = put[i] ? Status() : Status(put[i].error());
-    if (done && exact_) {
-      const Traits traits = traits_of(written[i]->attributes);
-      SetAttributes changes;
-      changes.mode = traits.mode;
-      changes.accessed = traits.accessed;
-      changes.modified = traits.modified;
-      done = to.client->set_attributes(writes[i].path, changes);
-    } else if (done) {
-      done = clear_set_ids(to.child(written[i]->name), put[i]->attributes);
-    }
-    if (!done) {
-      tree_.failed(done.error());
+  const auto done = write_small(tree_, where->to.remote(), sent, rules_);
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    if (!done[i]) {
+      tree_.failed(done[i].error());
       continue;
     }
     tree_.count_file();
-    tree_.moved(writes[i].data.size());
+    tree_.moved(sent[i].data.size());
+    copied(where, sent[i].name, sent[i].data.size());
   }
+}
+
+/// Writes into the file under its final name.
+Status copy_in_place(const Remote& to, const Attributes& attributes, const CopyRules& rules,
+                     const Fill& fill) {
+  OpenFlags flags;
+  flags.create = flags.truncate = true;
+  flags.mode = mode_of(attributes, {});
+  auto target = to.client->open(to.path, OpenMode::read_write, flags);
+  if (target) target = fill(*std::move(target), 0);
+  if (!target) return target.error();
+  Status done = (*target)->sync();
+  const bool is_exact = rules.keep == Keep::everything;
+  if (done) done = is_exact ? apply_traits(**target, traits_of(attributes)) : clear_set_ids(**target);
+  const Status closed = (*target)->close();
+  return done ? closed : done;
 }
 
 }  // namespace
 
+std::unique_ptr<EntryCopier> make_server_copier(Tree& tree, Crowd& crowd, const CopyRules& rules) {
+  return std::make_unique<TreeCopy>(tree, crowd, rules);
+}
+
 Status copy_file(Tree& tree, const Remote& from, const Remote& to, const Attributes& attributes,
-                 bool preserve) {
+                 const CopyRules& rules, std::optional<std::uint32_t> kept_mode) {
   auto source = from.client->open(from.path, OpenMode::read);
   if (!source) return source.error();
-  if (const auto there = to.client->stat(to.path)) {
-    if (are_same(*there, attributes))
-      return Error(ErrorKind::usage, EINVAL, "cp", to.text(),
-                   "is the same file as the source; choose another target");
-  }
-  const auto fill = [&](std::unique_ptr<File> target) -> Result<std::unique_ptr<File>> {
-    if (Status copied = copy_data(tree, from, {*std::move(source), attributes}, *target); !copied)
-      return copied.error();
+  // A file that is renamed into its place does not touch the source, even if that has this name, too.
+  const bool may_be_source = from.client == to.client && !rules.is_hidden;
+  const auto there = may_be_source ? to.client->stat(to.path) : Result<Attributes>(attributes);
+  if (may_be_source && there && are_same(*there, attributes))
+    return Error(ErrorKind::usage, EINVAL, tree.operation(), to.text(),
+                 "is the same file as the source; choose another target");
+  const bool needs_handle = rules.keep == Keep::everything && need_a_handle(traits_of(attributes));
+  const bool is_replaced = needs_handle || rules.is_hidden || rules.has_part(attributes.size);
+  const auto fill = [&](std::unique_ptr<File> target, std::uint64_t begin) -> Result<std::unique_ptr<File>> {
+    const Status copied =
+        copy_data(tree, from, {*std::move(source), attributes}, to, *target, {begin, is_replaced});
+    if (!copied) return copied.error();
     return target;
   };
   Status done;
-  if (preserve && need_a_handle(traits_of(attributes))) {
-    const Result<Remote> replaced = without_links(to);
-    done =
-        replaced ? replace_exactly(tree, *replaced, traits_of(attributes), fill) : Status(replaced.error());
+  if (is_replaced) {
+    const Result<Remote> replaced = rules.is_hidden ? to : without_links(to);
+    const Replacement made{traits_of(attributes), attributes.size, mode_of(attributes, kept_mode)};
+    done = replaced ? replace_file(tree, *replaced, made, rules, fill) : Status(replaced.error());
   } else {
-    OpenFlags flags;
-    flags.create = flags.truncate = true;
-    flags.mode = attributes.mode & kPermissions & ~creation_mask();
-    auto target = to.client->open(to.path, OpenMode::read_write, flags);
-    if (target) target = fill(*std::move(target));
-    if (!target) return target.error();
-    done = (*target)->sync();
-    if (done) done = preserve ? apply_traits(**target, traits_of(attributes)) : clear_set_ids(**target);
-    const Status closed = (*target)->close();
-    if (done) done = closed;
+    done = copy_in_place(to, attributes, rules, fill);
   }
   if (done) tree.count_file();
   return done;
 }
 
 void say_interrupted(const Call& call, const std::string& from, const std::string& to) {
-  say("interrupted, so the copy is not complete; to copy everything again to the same place, run: " +
-      line_for_shell(call.command, call.arguments, {from, to}));
+  // Without -T, the copy would go into the directory that the first one has made.
+  Arguments again = call.arguments;
+  again.given["no-target-directory"];
+  const bool goes_on = call.takes("update");
+  if (goes_on) again.given["update"];
+  say(std::string("interrupted, so the copy is not complete; to copy ") +
+      (goes_on ? "what is missing" : "everything again") +
+      " to the same place, run: " + line_for_shell(call.command, again, {from, to}));
 }
 
 void copy_tree(Call& call, const Remote& from, const Remote& to) {
@@ -268,7 +336,7 @@ void copy_tree(Call& call, const Remote& from, const Remote& to) {
   Progress progress(std::string(base_name(from.path)), {}, !call.has("quiet"));
   Tree tree(call, progress);
   Crowd crowd;
-  TreeCopy copy(call, tree, crowd);
+  TreeCopy copy(tree, crowd, rules_of(call));
   crowd.add([&] { copy.directory(from, *target, *attributes, nullptr); });
   crowd.run();
   tree.settle();

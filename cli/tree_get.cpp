@@ -7,92 +7,117 @@
 #include "cli/format.h"
 #include "cli/json.h"
 #include "cli/local_tree.h"
+#include "cli/sync_walk.h"
 #include "cli/transfer.h"
 #include "cli/tree_transfer.h"
 
 namespace nfsrdma::cli {
 namespace {
 
-class TreeGet {
+class TreeGet final : public EntryCopier {
  public:
-  TreeGet(Call& call, Tree& tree, Crowd& crowd) : tree_(tree), crowd_(crowd), exact_(call.has("preserve")) {}
+  TreeGet(Tree& tree, Crowd& crowd, const CopyRules& rules) : tree_(tree), crowd_(crowd), rules_(rules) {}
 
   void directory(const Remote& from, const LocalDirectory::Ref& to);
+  void copy(const std::shared_ptr<const Between>& where, std::vector<TreeEntry> entries) override;
 
  private:
-  void entry(const Remote& from, const LocalDirectory::Ref& to, TreeEntry& entry,
-             std::vector<TreeEntry>& small);
-  void together(const Remote& from, const LocalDirectory::Ref& to, const std::vector<TreeEntry>& files);
+  using Where = std::shared_ptr<const Between>;
+
+  void entry(const Where& where, TreeEntry& entry, std::vector<TreeEntry>& small);
+  void symlink(const Where& where, const std::string& name);
+  void together(const Where& where, const std::vector<TreeEntry>& files);
   /// Whether the attributes of an entry may still be those of the file.
   enum class Listed : std::uint8_t { up_to_date, out_of_date };
-  void alone(const Remote& from, const LocalDirectory::Ref& to, const TreeEntry& entry, Listed listed);
-  Status one(const Remote& from, const LocalDirectory::Ref& to, const TreeEntry& entry);
-  Status download(const Remote& from, const LocalDirectory::Ref& to, const TreeEntry& entry,
-                  LocalDirectory::New& file);
-  Status save(const LocalDirectory::Ref& to, const TreeEntry& entry, std::span<const std::byte> data);
+  void alone(const Where& where, const TreeEntry& entry, Listed listed);
+  Status one(const Where& where, const TreeEntry& entry);
+  Result<LocalDirectory::New> create(LocalDirectory& to, const TreeEntry& entry);
+  Status download(const Where& where, const TreeEntry& entry, LocalDirectory::New& file);
+  Status save(LocalDirectory& to, const TreeEntry& entry, std::span<const std::byte> data);
+  void copied(const Where& where, const std::string& name, std::uint64_t size);
 
   Tree& tree_;
   Crowd& crowd_;
-  const bool exact_;
+  const CopyRules rules_;
 };
+
+void TreeGet::copied(const Where& where, const std::string& name, std::uint64_t size) {
+  tree_.count_file();
+  if (where->copied) where->copied(name, size);
+}
 
 void TreeGet::directory(const Remote& from, const LocalDirectory::Ref& to) {
   if (!tree_.going()) return;
   auto entries = tree_.list(from);
   if (!entries) return tree_.failed(entries.error());
+  std::vector<TreeEntry> others;
+  for (TreeEntry& one : *entries) {
+    if (one.attributes.type != FileType::directory) {
+      others.push_back(std::move(one));
+      continue;
+    }
+    crowd_.add([this, from, to, one] {
+      const auto below = LocalDirectory::make_in(to, one.name, one.attributes, rules_.keep);
+      if (!below) return tree_.failed(below.error());
+      directory(from.child(one.name), *below);
+    });
+  }
+  copy(std::make_shared<const Between>(from, to, nullptr), std::move(others));
+}
+
+void TreeGet::copy(const Where& where, std::vector<TreeEntry> entries) {
   std::vector<TreeEntry> small;
-  for (TreeEntry& one : *entries) entry(from, to, one, small);
+  for (TreeEntry& one : entries) entry(where, one, small);
   in_parts(
       std::move(small), [](const TreeEntry& one) { return one.attributes.size + 1; },
       [&](std::vector<TreeEntry> part) {
-        crowd_.add([this, from, to, files = std::move(part)] { together(from, to, files); });
+        crowd_.add([this, where, files = std::move(part)] { together(where, files); });
       });
 }
 
-void TreeGet::entry(const Remote& from, const LocalDirectory::Ref& to, TreeEntry& entry,
-                    std::vector<TreeEntry>& small) {
-  const Remote remote = from.child(entry.name);
-  switch (entry.attributes.type) {
-    case FileType::directory:
-      crowd_.add([this, remote, to, entry] {
-        const auto below = LocalDirectory::make_in(to, entry.name, entry.attributes, exact_);
-        if (!below) return tree_.failed(below.error());
-        directory(remote, *below);
-      });
-      break;
-    case FileType::regular:
-      if (entry.attributes.size <= small_file)
-        small.push_back(std::move(entry));
-      else
-        crowd_.add([this, remote, to, entry] { alone(remote, to, entry, Listed::up_to_date); });
-      break;
-    case FileType::symlink:
-      crowd_.add([this, remote, to, entry] {
-        const auto text = remote.client->read_link(remote.path);
-        const Status done = text ? to->symlink(*text, entry.name) : Status(text.error());
-        if (!done) return tree_.failed(done.error());
-        tree_.count_file();
-      });
-      break;
-    default:
-      tree_.failed(Error(ErrorKind::local, EOPNOTSUPP, "get", remote.text(),
-                         "is a device, a FIFO or a socket; skipped"));
+void TreeGet::entry(const Where& where, TreeEntry& entry, std::vector<TreeEntry>& small) {
+  const FileType type = entry.attributes.type;
+  if (type == FileType::symlink) {
+    crowd_.add([this, where, name = entry.name] { symlink(where, name); });
+  } else if (type != FileType::regular) {
+    tree_.failed(Error(ErrorKind::local, EOPNOTSUPP, tree_.operation(), where->from.text(entry.name),
+                       "is a device, a FIFO or a socket; skipped"));
+  } else if (entry.attributes.size <= small_file) {
+    small.push_back(std::move(entry));
+  } else {
+    crowd_.add([this, where, entry] { alone(where, entry, Listed::up_to_date); });
   }
 }
 
-Status TreeGet::save(const LocalDirectory::Ref& to, const TreeEntry& entry, std::span<const std::byte> data) {
-  auto file = to->create(entry.name, exact_ ? kPrivateFile : entry.attributes.mode);
+void TreeGet::symlink(const Where& where, const std::string& name) {
+  if (!tree_.going()) return;
+  const auto text = where->from.read_link(name);
+  const Status done = text ? where->to.local()->symlink(*text, name) : Status(text.error());
+  if (!done) return tree_.failed(done.error());
+  copied(where, name, 0);
+}
+
+Result<LocalDirectory::New> TreeGet::create(LocalDirectory& to, const TreeEntry& entry) {
+  const Attributes& source = entry.attributes;
+  const std::uint32_t mode = rules_.keep == Keep::everything ? kPrivateFile : source.mode;
+  if (rules_.has_part(source.size)) return to.create_part(entry.name, mode, {source.size, source.modified});
+  using Naming = LocalDirectory::Naming;
+  return to.create(entry.name, mode, rules_.is_hidden ? Naming::temporary : Naming::its_own);
+}
+
+Status TreeGet::save(LocalDirectory& to, const TreeEntry& entry, std::span<const std::byte> data) {
+  auto file = create(to, entry);
   if (!file) return file.error();
-  if (Status done = write_all(file->fd.get(), data, to->path(entry.name)); !done) {
-    to->discard(*file);
+  if (Status done = write_all(file->fd.get(), data, to.path(entry.name)); !done) {
+    to.discard(*file);
     return done;
   }
-  return to->finish(*file, entry.attributes, exact_);
+  return to.finish(*file, entry.attributes, rules_.keep);
 }
 
-void TreeGet::together(const Remote& from, const LocalDirectory::Ref& to,
-                       const std::vector<TreeEntry>& files) {
+void TreeGet::together(const Where& where, const std::vector<TreeEntry>& files) {
   if (!tree_.going()) return;
+  const Remote& from = where->from.remote();
   std::vector<std::uint64_t> sizes;
   sizes.reserve(files.size());
   for (const TreeEntry& one : files) sizes.push_back(one.attributes.size);
@@ -106,51 +131,59 @@ void TreeGet::together(const Remote& from, const LocalDirectory::Ref& to,
     if (!results[i]) {
       tree_.failed(results[i].error());
     } else if (has_changed(files[i].attributes, *results[i])) {
-      alone(from.child(files[i].name), to, files[i], Listed::out_of_date);
-    } else if (Status done = save(to, files[i], items[i].data.first(results[i]->count)); !done) {
+      alone(where, files[i], Listed::out_of_date);
+    } else if (Status done = save(*where->to.local(), files[i], items[i].data.first(results[i]->count));
+               !done) {
       tree_.failed(done.error());
     } else {
       bytes += results[i]->count;
-      tree_.count_file();
+      copied(where, files[i].name, results[i]->count);
     }
   }
   tree_.moved(bytes);
 }
 
-Status TreeGet::download(const Remote& from, const LocalDirectory::Ref& to, const TreeEntry& entry,
-                         LocalDirectory::New& file) {
+Status TreeGet::download(const Where& where, const TreeEntry& entry, LocalDirectory::New& file) {
+  const Remote from = where->from.remote().child(entry.name);
   auto source = from.client->open(from.path, OpenMode::read);
   if (!source) return source.error();
-  const auto holes = exact_ ? find_holes(entry.attributes) : Download::Holes::read;
-  auto download = make_download(*from.client, {*std::move(source), entry.attributes}, holes);
+  const auto holes = rules_.keeps_holes() ? find_holes(entry.attributes) : Download::Holes::read;
+  auto download = make_download(*from.client, {*std::move(source), entry.attributes}, holes, tree_.rate());
   if (!download) return download.error();
+  download->begin_at(file.begin);
   FileSink sink(file.fd.get());
-  const std::string path = to->path(entry.name);
+  const std::string path = where->to.text(entry.name);
   const auto size = download->run(sink, path, tree_.progress_of_one());
   if (!size) return size.error();
   // The file may end in a hole.
   if (::ftruncate(file.fd.get(), static_cast<off_t>(*size)) != 0)
     return local_error(errno, "set the size", path);
-  return check_unchanged(download->file(), entry.attributes, "get", from.text());
+  return check_unchanged(download->file(), entry.attributes, tree_.operation(), from.text());
 }
 
-Status TreeGet::one(const Remote& from, const LocalDirectory::Ref& to, const TreeEntry& entry) {
-  auto file = to->create(entry.name, exact_ ? kPrivateFile : entry.attributes.mode);
+Status TreeGet::one(const Where& where, const TreeEntry& entry) {
+  LocalDirectory& to = *where->to.local();
+  auto file = create(to, entry);
   if (!file) return file.error();
-  Status done = download(from, to, entry, *file);
-  if (done) return to->finish(*file, entry.attributes, exact_);
-  to->discard(*file);
+  Status done = download(where, entry, *file);
+  if (done) return to.finish(*file, entry.attributes, rules_.keep);
+  if (is_changed(done.error())) file->is_part = false;  // no later copy can go on with it
+  to.discard(*file);
   return done;
 }
 
-void TreeGet::alone(const Remote& from, const LocalDirectory::Ref& to, const TreeEntry& entry,
-                    Listed listed) {
+void TreeGet::alone(const Where& where, const TreeEntry& entry, Listed listed) {
   if (!tree_.going()) return;
-  const auto copy = [&](const Attributes& attributes) { return one(from, to, {entry.name, attributes}); };
+  const Remote from = where->from.remote().child(entry.name);
+  std::uint64_t size = 0;
+  const auto copy = [&](const Attributes& attributes) {
+    size = attributes.size;
+    return one(where, {entry.name, attributes, entry.kept_mode});
+  };
   const Status done =
       listed == Listed::up_to_date ? copy_listed(from, entry.attributes, copy) : copy_afresh(from, copy);
   if (!done) return tree_.failed(done.error());
-  tree_.count_file();
+  copied(where, entry.name, size);
 }
 
 /// The directory that a copy becomes.
@@ -171,6 +204,10 @@ Place find_place(const Call& call, const Remote& from, const std::string& to) {
 
 }  // namespace
 
+std::unique_ptr<EntryCopier> make_getter(Tree& tree, Crowd& crowd, const CopyRules& rules) {
+  return std::make_unique<TreeGet>(tree, crowd, rules);
+}
+
 void get_tree(Call& call, const Remote& from, const std::string& to) {
   const Result<Attributes> attributes = from.client->stat(from.path);
   if (!attributes) return call.failed(attributes.error());
@@ -180,17 +217,20 @@ void get_tree(Call& call, const Remote& from, const std::string& to) {
   Progress progress(std::string(base_name(from.path)), {}, !call.has("quiet"));
   Tree tree(call, progress);
   Crowd crowd;
-  TreeGet get(call, tree, crowd);
-  if (place.name.empty()) {
-    crowd.add([&] { get.directory(from, *above); });
+  const CopyRules rules = rules_of(call);
+  TreeGet get(tree, crowd, rules);
+  const auto root = place.name.empty()
+                        ? above
+                        : LocalDirectory::make_in(*above, place.name, *attributes, rules.keep);
+  if (!root) return call.failed(root.error());
+  if (call.has("update")) {
+    struct stat facts{};
+    if (::fstat((*root)->fd(), &facts) != 0) return call.failed(local_error(errno, "stat", place.path));
+    update_tree({tree, crowd, get, {}, nullptr}, rules.keep, from, *attributes, *root, attributes_of(facts));
   } else {
-    crowd.add([&] {
-      const auto root = LocalDirectory::make_in(*above, place.name, *attributes, call.has("preserve"));
-      if (!root) return tree.failed(root.error());
-      get.directory(from, *root);
-    });
+    crowd.add([&] { get.directory(from, *root); });
+    crowd.run();
   }
-  crowd.run();
   if (interrupt::raised()) return say_interrupted(call, from.target(), place.path);
   if (::syncfs((*above)->fd()) != 0) return call.failed(local_error(errno, "syncfs", to));
   progress.finish(tree.bytes());

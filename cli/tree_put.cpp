@@ -1,81 +1,66 @@
-#include <dirent.h>
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
-#include <climits>
 
 #include "cli/changes.h"
 #include "cli/json.h"
 #include "cli/local_tree.h"
 #include "cli/remote_file.h"
+#include "cli/sync_walk.h"
 #include "cli/transfer.h"
 #include "cli/tree_transfer.h"
 
 namespace nfsrdma::cli {
 namespace {
 
-struct LocalEntry {
-  std::string name;
-  struct stat facts{};
-};
-
-class TreePut {
+class TreePut final : public EntryCopier {
  public:
-  TreePut(Call& call, Tree& tree, Crowd& crowd) : tree_(tree), crowd_(crowd), exact_(call.has("preserve")) {}
+  TreePut(Tree& tree, Crowd& crowd, const CopyRules& rules) : tree_(tree), crowd_(crowd), rules_(rules) {}
 
   /// Makes `to` if it does not exist, and puts the entries of `from` into it.
   void directory(const LocalDirectory::Ref& from, const Remote& to, const RemoteDirectory::Ref& above);
+  void copy(const std::shared_ptr<const Between>& where, std::vector<TreeEntry> entries) override;
+  [[nodiscard]] Keep keep() const { return rules_.keep; }
 
  private:
-  Result<std::vector<LocalEntry>> list(const LocalDirectory::Ref& from);
-  void entry(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to, LocalEntry& entry,
-             std::vector<LocalEntry>& small);
-  void together(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to,
-                std::vector<LocalEntry> files);
-  void alone(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to, LocalEntry entry);
-  void symlink(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to, const LocalEntry& entry);
-  Result<Descriptor> open(const LocalDirectory::Ref& from, LocalEntry& entry);
-  Result<std::unique_ptr<File>> send(int fd, std::unique_ptr<File> file, const LocalEntry& entry,
-                                     const Remote& to, const std::string& path);
-  /// Returns true if a new file replaces the existing one, under its name only when owner and mode are final.
-  [[nodiscard]] bool is_replaced(const LocalEntry& entry) const {
-    return exact_ && need_a_handle(traits_of(entry.facts));
+  using Where = std::shared_ptr<const Between>;
+
+  void entries(const Where& where, std::vector<LocalEntry> entries);
+  void entry(const Where& where, LocalEntry& entry, std::vector<LocalEntry>& small);
+  void together(const Where& where, std::vector<LocalEntry> files);
+  /// Reads a small file into `room`. Nothing: it was reported, or is copied by itself.
+  std::optional<SmallFile> read(const Where& where, LocalEntry& entry, std::span<std::byte> room);
+  void alone(const Where& where, LocalEntry entry);
+  /// Has a part get the permissions of the file that it replaces.
+  void keep_mode(const Remote& to, LocalEntry& entry) const;
+  Status in_place(const Remote& to, const LocalEntry& entry, const Fill& fill);
+  void symlink(const Where& where, const LocalEntry& entry);
+  Result<std::unique_ptr<File>> send(int fd, std::unique_ptr<File> file, std::uint64_t begin,
+                                     const LocalEntry& entry, const Remote& to, const std::string& path);
+  Result<std::uint64_t> send_data(Upload& upload, int fd, std::uint64_t begin, const LocalEntry& entry,
+                                  const std::string& path);
+  void copied(const Where& where, const std::string& name, std::uint64_t size);
+  [[nodiscard]] bool resumes(const LocalEntry& entry) const {
+    return rules_.has_part(static_cast<std::uint64_t>(entry.facts.st_size));
   }
-  /// Sets mode and times of a file that was written in place. `after` are its attributes after the write, if
-  /// the server gave them.
-  Status finish(const Remote& remote, const LocalEntry& entry, const std::optional<Attributes>& after);
+  /// Returns true if a new file replaces the existing one, under its name only when it is complete.
+  [[nodiscard]] bool is_replaced(const LocalEntry& entry) const {
+    const bool needs_handle = rules_.keep == Keep::everything && need_a_handle(traits_of(entry.facts));
+    return needs_handle || rules_.is_hidden || resumes(entry);
+  }
   [[nodiscard]] static std::uint32_t mode_of(const LocalEntry& entry) {
-    return entry.facts.st_mode & kPermissions & ~creation_mask();
+    return entry.kept_mode.value_or(entry.facts.st_mode & kPermissions & ~creation_mask());
   }
 
   Tree& tree_;
   Crowd& crowd_;
-  const bool exact_;
+  const CopyRules rules_;
 };
 
-Result<std::vector<LocalEntry>> TreePut::list(const LocalDirectory::Ref& from) {
-  const int fd = ::dup(from->fd());
-  DIR* const stream = fd < 0 ? nullptr : ::fdopendir(fd);
-  if (stream == nullptr) {
-    const int fault = errno;
-    if (fd >= 0) ::close(fd);
-    return local_error(fault, "opendir", from->path());
-  }
-  std::vector<LocalEntry> out;
-  while (const dirent* const one = ::readdir(stream)) {
-    LocalEntry found;
-    found.name = static_cast<const char*>(one->d_name);
-    if (found.name == "." || found.name == "..") continue;
-    if (::fstatat(from->fd(), found.name.c_str(), &found.facts, AT_SYMLINK_NOFOLLOW) != 0) {
-      tree_.failed(local_error(errno, "stat", from->path(found.name)));
-    } else {
-      out.push_back(std::move(found));
-    }
-  }
-  ::closedir(stream);
-  return out;
+void TreePut::copied(const Where& where, const std::string& name, std::uint64_t size) {
+  tree_.count_file();
+  if (where->copied) where->copied(name, size);
 }
 
 void TreePut::directory(const LocalDirectory::Ref& from, const Remote& to,
@@ -89,7 +74,7 @@ void TreePut::directory(const LocalDirectory::Ref& from, const Remote& to,
   if (Status there = accept_existing(to, made, above == nullptr); !there) return tree_.failed(there.error());
   std::function<Status()> finish;
   const std::uint32_t wanted = facts.st_mode & kPermissions & ~creation_mask();
-  if (exact_) {
+  if (rules_.keep == Keep::everything) {
     finish = [to, traits = traits_of(facts)] { return apply_traits(to, traits); };
   } else if (made && mode != wanted) {
     SetAttributes changes;
@@ -97,121 +82,135 @@ void TreePut::directory(const LocalDirectory::Ref& from, const Remote& to,
     finish = [to, changes] { return to.client->set_attributes(to.path, changes); };
   }
   const auto here = std::make_shared<RemoteDirectory>(tree_, to, std::move(finish), above);
-  auto entries = list(from);
-  if (!entries) return tree_.failed(entries.error());
+  auto all = from->list([&](const Error& error) { tree_.failed(error); });
+  if (!all) return tree_.failed(all.error());
+  std::vector<LocalEntry> others;
+  for (LocalEntry& one : *all) {
+    if (!S_ISDIR(one.facts.st_mode)) {
+      others.push_back(std::move(one));
+      continue;
+    }
+    crowd_.add([this, from, here, name = one.name] {
+      const auto below = LocalDirectory::open_in(from, name);
+      if (!below) return tree_.failed(below.error());
+      directory(*below, here->remote().child(name), here);
+    });
+  }
+  // The tasks hold the directory that they work in.
+  const auto held = [here](const std::string&, std::uint64_t) {};
+  entries(std::make_shared<const Between>(from, to, held), std::move(others));
+}
+
+void TreePut::copy(const Where& where, std::vector<TreeEntry> entries) {
+  std::vector<LocalEntry> found;
+  for (const TreeEntry& one : entries) {
+    auto entry = where->from.local()->entry(one.name);
+    if (!entry) {
+      tree_.failed(entry.error());
+      continue;
+    }
+    entry->kept_mode = one.kept_mode;
+    found.push_back(*std::move(entry));
+  }
+  this->entries(where, std::move(found));
+}
+
+void TreePut::entries(const Where& where, std::vector<LocalEntry> entries) {
   std::vector<LocalEntry> small;
-  for (LocalEntry& one : *entries) entry(from, here, one, small);
+  for (LocalEntry& one : entries) entry(where, one, small);
   in_parts(
       std::move(small),
       [](const LocalEntry& one) { return static_cast<std::uint64_t>(one.facts.st_size) + 1; },
       [&](std::vector<LocalEntry> part) {
-        crowd_.add([this, from, here, files = std::move(part)] { together(from, here, files); });
+        crowd_.add([this, where, files = std::move(part)] { together(where, files); });
       });
 }
 
-void TreePut::entry(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to, LocalEntry& entry,
-                    std::vector<LocalEntry>& small) {
-  if (S_ISDIR(entry.facts.st_mode)) {
-    crowd_.add([this, from, to, entry] {
-      const auto below = LocalDirectory::open_in(from, entry.name);
-      if (!below) return tree_.failed(below.error());
-      directory(*below, to->remote().child(entry.name), to);
-    });
-  } else if (S_ISLNK(entry.facts.st_mode)) {
-    crowd_.add([this, from, to, entry] { symlink(from, to, entry); });
+void TreePut::entry(const Where& where, LocalEntry& entry, std::vector<LocalEntry>& small) {
+  const bool needs_handle = rules_.keep == Keep::everything && need_a_handle(traits_of(entry.facts));
+  if (S_ISLNK(entry.facts.st_mode)) {
+    crowd_.add([this, where, entry] { symlink(where, entry); });
   } else if (!S_ISREG(entry.facts.st_mode)) {
-    tree_.failed(Error(ErrorKind::local, EOPNOTSUPP, "put", from->path(entry.name),
+    tree_.failed(Error(ErrorKind::local, EOPNOTSUPP, tree_.operation(), where->from.text(entry.name),
                        "is a device, a FIFO or a socket; skipped"));
-  } else if (static_cast<std::uint64_t>(entry.facts.st_size) <= small_file && !is_replaced(entry)) {
+  } else if (static_cast<std::uint64_t>(entry.facts.st_size) <= small_file && !needs_handle) {
     small.push_back(std::move(entry));
   } else {
-    crowd_.add([this, from, to, entry] { alone(from, to, entry); });
+    crowd_.add([this, where, entry] { alone(where, entry); });
   }
 }
 
-Status TreePut::finish(const Remote& remote, const LocalEntry& entry,
-                       const std::optional<Attributes>& after) {
-  if (!exact_) return clear_set_ids(remote, after);
-  const Traits traits = traits_of(entry.facts);  // without set-id bits: is_replaced()
-  SetAttributes changes;
-  changes.mode = traits.mode;
-  changes.accessed = traits.accessed;
-  changes.modified = traits.modified;
-  return remote.client->set_attributes(remote.path, changes);
+std::optional<SmallFile> TreePut::read(const Where& where, LocalEntry& entry, std::span<std::byte> room) {
+  const LocalDirectory& from = *where->from.local();
+  const auto size = static_cast<std::uint64_t>(entry.facts.st_size);
+  const auto fd = from.open_file(entry, tree_.operation());
+  if (!fd) {
+    tree_.failed(fd.error());
+    return std::nullopt;
+  }
+  std::size_t length = 0;
+  ssize_t count = 1;
+  while (count > 0 && length < room.size()) {
+    count = ::read(fd->get(), room.data() + length, room.size() - length);
+    if (count > 0) length += static_cast<std::size_t>(count);
+  }
+  if (count < 0) {
+    tree_.failed(local_error(errno, "read", from.path(entry.name)));
+    return std::nullopt;
+  }
+  const bool has_grown =
+      length > size || (length != 0 && length == room.size() && ::read(fd->get(), &count, 1) == 1);
+  if (has_grown || has_changed(fd->get(), entry.facts)) {
+    alone(where, entry);
+    return std::nullopt;
+  }
+  return SmallFile{entry.name, room.first(length), mode_of(entry), traits_of(entry.facts)};
 }
 
-/// Opens the file, and reads its attributes again: since it was listed it may have become another file, or
-/// longer.
-Result<Descriptor> TreePut::open(const LocalDirectory::Ref& from, LocalEntry& entry) {
-  Descriptor fd(::openat(from->fd(), entry.name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (fd.get() < 0) return local_error(errno, "open", from->path(entry.name));
-  if (::fstat(fd.get(), &entry.facts) != 0) return local_error(errno, "stat", from->path(entry.name));
-  if (S_ISREG(entry.facts.st_mode)) return fd;
-  return Error(ErrorKind::local, EBUSY, "put", from->path(entry.name),
-               "is no longer a regular file; skipped");
-}
-
-void TreePut::together(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to,
-                       std::vector<LocalEntry> files) {
+void TreePut::together(const Where& where, std::vector<LocalEntry> files) {
   if (!tree_.going()) return;
   std::vector<std::uint64_t> sizes;
   sizes.reserve(files.size());
   for (const LocalEntry& one : files) sizes.push_back(static_cast<std::uint64_t>(one.facts.st_size));
   Rooms rooms(sizes);
-  std::vector<WriteItem> items;
-  std::vector<const LocalEntry*> sent;
+  std::vector<SmallFile> sent;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    LocalEntry& one = files[i];
-    const auto fd = open(from, one);
-    if (!fd) {
-      tree_.failed(fd.error());
-      continue;
-    }
-    std::size_t length = 0;
-    ssize_t count = 1;
-    while (count > 0 && length < rooms[i].size()) {
-      count = ::read(fd->get(), rooms[i].data() + length, rooms[i].size() - length);
-      if (count > 0) length += static_cast<std::size_t>(count);
-    }
-    if (count < 0) {
-      tree_.failed(local_error(errno, "read", from->path(one.name)));
-      continue;
-    }
-    const bool has_grown =
-        length > sizes[i] || (length != 0 && length == rooms[i].size() && ::read(fd->get(), &count, 1) == 1);
-    if (has_grown || has_changed(fd->get(), one.facts)) {
-      alone(from, to, one);
-      continue;
-    }
-    items.push_back({join(to->remote().path, one.name), rooms[i].first(length), mode_of(one)});
-    sent.push_back(&one);
+    if (auto one = read(where, files[i], rooms[i])) sent.push_back(*std::move(one));
   }
-  const auto results = to->remote().client->write_many(items);
+  const auto done = write_small(tree_, where->to.remote(), sent, rules_);
   std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    Status done = results[i] ? finish(to->remote().child(sent[i]->name), *sent[i], results[i]->attributes)
-                             : Status(results[i].error());
-    if (!done) {
-      tree_.failed(done.error());
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    if (!done[i]) {
+      tree_.failed(done[i].error());
       continue;
     }
-    bytes += items[i].data.size();
-    tree_.count_file();
+    bytes += sent[i].data.size();
+    copied(where, sent[i].name, sent[i].data.size());
   }
   tree_.moved(bytes);
 }
 
-Result<std::unique_ptr<File>> TreePut::send(int fd, std::unique_ptr<File> file, const LocalEntry& entry,
-                                            const Remote& to, const std::string& path) {
+Result<std::uint64_t> TreePut::send_data(Upload& upload, int fd, std::uint64_t begin, const LocalEntry& entry,
+                                         const std::string& path) {
   const auto size = static_cast<std::uint64_t>(entry.facts.st_size);
-  auto upload = make_upload(*to.client, std::move(file), size);
+  if (resumes(entry))
+    return run_in_steps(upload, fd, path, {begin, size}, rules_.keeps_holes(), tree_.progress_of_one());
+  if (!is_replaced(entry)) upload.hold_last(size);
+  Source source(fd, true, rules_.keeps_holes());
+  return upload.run(source, path, tree_.progress_of_one());
+}
+
+Result<std::unique_ptr<File>> TreePut::send(int fd, std::unique_ptr<File> file, std::uint64_t begin,
+                                            const LocalEntry& entry, const Remote& to,
+                                            const std::string& path) {
+  const auto size = static_cast<std::uint64_t>(entry.facts.st_size);
+  auto upload = make_upload(*to.client, std::move(file), size, tree_.rate());
   if (!upload) return upload.error();
-  Source source(fd, true, exact_);
-  if (auto done = upload->run(source, path, tree_.progress_of_one()); !done) return done.error();
-  const std::uint64_t end = upload->end();
+  if (auto done = send_data(*upload, fd, begin, entry, path); !done) return done.error();
+  const std::uint64_t end = std::max(upload->end(), begin);
   file = upload->take_file();
   if (Status synced = file->sync(); !synced) return synced.error();
-  if (has_changed(fd, entry.facts)) return source_changed("put", path);
+  if (has_changed(fd, entry.facts)) return source_changed(tree_.operation(), path);
   if (end < size) {  // the file ends in a hole
     SetAttributes longer;
     longer.size = size;
@@ -220,84 +219,74 @@ Result<std::unique_ptr<File>> TreePut::send(int fd, std::unique_ptr<File> file, 
   return file;
 }
 
-void TreePut::alone(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to, LocalEntry entry) {
-  if (!tree_.going()) return;
-  const auto fd = open(from, entry);
-  if (!fd) return tree_.failed(fd.error());
-  const Remote remote = to->remote().child(entry.name);
-  const auto fill = [&](std::unique_ptr<File> file) {
-    return send(fd->get(), std::move(file), entry, remote, from->path(entry.name));
-  };
-  Status done;
-  if (is_replaced(entry)) {
-    done = replace_exactly(tree_, remote, traits_of(entry.facts), fill);
-  } else {
-    OpenFlags flags;
-    flags.create = flags.truncate = true;
-    flags.mode = mode_of(entry);
-    auto file = remote.client->open(remote.path, OpenMode::write, flags);
-    if (file) file = fill(*std::move(file));
-    if (!file) return tree_.failed(file.error());
-    done = exact_ ? apply_traits(**file, traits_of(entry.facts)) : clear_set_ids(**file);
-    const Status closed = (*file)->close();
-    if (done) done = closed;
-  }
-  if (!done) return tree_.failed(done.error());
-  tree_.count_file();
+Status TreePut::in_place(const Remote& to, const LocalEntry& entry, const Fill& fill) {
+  OpenFlags flags;
+  flags.create = flags.truncate = true;
+  flags.mode = mode_of(entry);
+  auto file = to.client->open(to.path, OpenMode::write, flags);
+  if (file) file = fill(*std::move(file), 0);
+  if (!file) return file.error();
+  const bool is_exact = rules_.keep == Keep::everything;
+  const Status done = is_exact ? apply_traits(**file, traits_of(entry.facts)) : clear_set_ids(**file);
+  const Status closed = (*file)->close();
+  return done ? closed : done;
 }
 
-void TreePut::symlink(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to,
-                      const LocalEntry& entry) {
-  std::array<char, PATH_MAX> text{};
-  const ssize_t length = ::readlinkat(from->fd(), entry.name.c_str(), text.data(), text.size());
-  if (length < 0) return tree_.failed(local_error(errno, "readlink", from->path(entry.name)));
-  const std::string wanted(text.data(), static_cast<std::size_t>(length));
-  const Remote remote = to->remote().child(entry.name);
-  if (Status done = make_symlink(remote, wanted); !done) return tree_.failed(done.error());
-  tree_.count_file();
+void TreePut::alone(const Where& where, LocalEntry entry) {
+  if (!tree_.going()) return;
+  const LocalDirectory& from = *where->from.local();
+  const auto fd = from.open_file(entry, tree_.operation());
+  if (!fd) return tree_.failed(fd.error());
+  const Remote remote = where->to.remote().child(entry.name);
+  keep_mode(remote, entry);
+  const auto size = static_cast<std::uint64_t>(entry.facts.st_size);
+  const auto fill = [&](std::unique_ptr<File> file, std::uint64_t begin) {
+    return send(fd->get(), std::move(file), begin, entry, remote, from.path(entry.name));
+  };
+  const Status done =
+      is_replaced(entry)
+          ? replace_file(tree_, remote, {traits_of(entry.facts), size, mode_of(entry)}, rules_, fill)
+          : in_place(remote, entry, fill);
+  if (!done) return tree_.failed(done.error());
+  copied(where, entry.name, size);
+}
+
+void TreePut::keep_mode(const Remote& to, LocalEntry& entry) const {
+  if (rules_.keep != Keep::nothing || entry.kept_mode || !resumes(entry)) return;
+  const auto there = to.client->stat(to.path);
+  if (there && there->type == FileType::regular) entry.kept_mode = there->mode & kPermissions;
+}
+
+void TreePut::symlink(const Where& where, const LocalEntry& entry) {
+  if (!tree_.going()) return;
+  const auto text = where->from.read_link(entry.name);
+  if (!text) return tree_.failed(text.error());
+  const Remote link = where->to.remote().child(entry.name);
+  if (Status done = make_symlink(link, *text, rules_.is_hidden); !done) return tree_.failed(done.error());
+  copied(where, entry.name, 0);
+}
+
+/// Puts what is not up to date into the directory `to`, which is made if it is missing.
+Status update(Tree& tree, Crowd& crowd, TreePut& put, const LocalDirectory::Ref& from, const Remote& to) {
+  struct stat facts{};
+  if (::fstat(from->fd(), &facts) != 0) return local_error(errno, "stat", from->path());
+  const std::uint32_t mode = (facts.st_mode & kPermissions & ~creation_mask()) | 0300U;
+  const Status made = to.client->make_directory(to.path, mode);
+  if (Status there = accept_existing(to, made); !there) return there;
+  std::optional<Attributes> before;
+  if (!made) {
+    const auto there = to.client->stat(to.path);
+    if (!there) return there.error();
+    before = *there;
+  }
+  update_tree({tree, crowd, put, {}, nullptr}, put.keep(), from, attributes_of(facts), to, before);
+  return {};
 }
 
 }  // namespace
 
-Status accept_existing(const Remote& directory, const Status& made, bool follow) {
-  if (made || made.error().errno_value() != EEXIST) return made;
-  const Result<Attributes> there = directory.client->stat(directory.path, follow);
-  if (!there) return there.error();
-  return there->type == FileType::directory ? Status() : made;
-}
-
-Status replace_exactly(Tree& tree, const Remote& to, const Traits& traits, const Fill& fill) {
-  Result<RemoteTemporary> temporary = create_temporary(to, kPrivateFile, OpenMode::read_write);
-  if (!temporary) return temporary.error();
-  Status done;
-  if (Result<std::unique_ptr<File>> file = fill(std::move(temporary->file))) {
-    done = (*file)->sync();
-    if (done) done = apply_traits(**file, traits);
-    const Status closed = (*file)->close();
-    if (done) done = closed;
-  } else {
-    done = file.error();
-  }
-  if (done) done = to.client->rename(temporary->remote.path, to.path);
-  if (done) return done;
-  tree.complete([remote = temporary->remote] {
-    Status removed = remote.client->remove_file(remote.path);
-    return !removed && removed.error().errno_value() == ENOENT ? Status() : removed;
-  });
-  return done;
-}
-
-Status clear_set_ids(const Remote& file, const std::optional<Attributes>& after) {
-  if (after && (after->mode & kSetIds) == 0) return {};
-  const auto opened = file.client->open(file.path, OpenMode::write);
-  return opened ? clear_set_ids(**opened) : Status(opened.error());
-}
-
-Status make_symlink(const Remote& link, const std::string& text) {
-  Status done = link.client->symlink(text, link.path);
-  if (done || done.error().errno_value() != EEXIST) return done;
-  const auto there = link.client->read_link(link.path);
-  return there && *there == text ? Status() : done;
+std::unique_ptr<EntryCopier> make_putter(Tree& tree, Crowd& crowd, const CopyRules& rules) {
+  return std::make_unique<TreePut>(tree, crowd, rules);
 }
 
 void put_tree(Call& call, const std::string& from, const Remote& to) {
@@ -313,9 +302,13 @@ void put_tree(Call& call, const std::string& from, const Remote& to) {
   Progress progress(std::string(name), {}, !call.has("quiet"));
   Tree tree(call, progress);
   Crowd crowd;
-  TreePut put(call, tree, crowd);
-  crowd.add([&] { put.directory(*source, *target, nullptr); });
-  crowd.run();
+  TreePut put(tree, crowd, rules_of(call));
+  if (call.has("update")) {
+    if (Status done = update(tree, crowd, put, *source, *target); !done) call.failed(done.error());
+  } else {
+    crowd.add([&] { put.directory(*source, *target, nullptr); });
+    crowd.run();
+  }
   tree.settle();
   if (interrupt::raised()) return say_interrupted(call, from, is_inside ? target->target() : to.target());
   progress.finish(tree.bytes());

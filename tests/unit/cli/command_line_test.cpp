@@ -58,7 +58,7 @@ TEST_CASE("command line: a missing operand is reported with those that are there
 }
 
 TEST_CASE("command line: the line that makes a copy again has the options and quotes that it needs") {
-  const auto given = parse({"get", "-rq", "-o", "port=1,uid=0", "S:/my dir", "here"});
+  const auto given = parse({"get", "-rqT", "-o", "port=1,uid=0", "S:/my dir", "here"});
   REQUIRE(given);
   const auto command = std::ranges::find(all_commands(), std::string("get"),
                                          [](const Command& one) { return std::string(one.name); });

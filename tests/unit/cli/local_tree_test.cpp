@@ -79,7 +79,7 @@ TEST_CASE("cli: get -r: a file that is replaced keeps its mode, whatever the uma
   if (!file) FAIL(file.error().text());
   CHECK(testing::ok(cli::write_all(file->fd.get(), testing::bytes("new"), "f")));
   CHECK(tree.content() == "old");
-  CHECK(testing::ok(tree.directory->finish(*file, traits, false)));
+  CHECK(testing::ok(tree.directory->finish(*file, traits, cli::Keep::nothing)));
   CHECK(tree.content() == "new");
   struct stat facts{};
   REQUIRE(::stat((tree.place / "f").c_str(), &facts) == 0);
