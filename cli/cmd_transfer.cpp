@@ -49,8 +49,8 @@ void summarize(Call& call, const std::string& from, const std::string& to, std::
 /// The local end of a download.
 struct Destination {
   std::string path;
-  bool stream = false;               ///< a device or a FIFO: written as it is
-  std::optional<Attributes> there;   ///< of the file that is replaced
+  bool stream = false;              ///< a device or a FIFO: written as it is
+  std::optional<Attributes> there;  ///< of the file that is replaced
 
   [[nodiscard]] std::optional<std::uint32_t> kept_mode() const {
     return there ? std::optional(there->mode & kPermissions) : std::nullopt;
@@ -175,10 +175,10 @@ Result<Local> open_local(const std::string& path) {
 
 /// How a file is put.
 struct Putting {
-  std::uint32_t mode = 0;    ///< permissions
-  bool preserve = false;     ///< -p, for a regular file
-  bool is_part = false;      ///< --resume, for a large one
-  std::uint64_t begin = 0;   ///< bytes that the part has already
+  std::uint32_t mode = 0;   ///< permissions
+  bool preserve = false;    ///< -p, for a regular file
+  bool is_part = false;     ///< --resume, for a large one
+  std::uint64_t begin = 0;  ///< bytes that the part has already
 };
 
 Result<std::uint64_t> send(Upload& upload, const Local& local, const Putting& how, Progress& progress) {
@@ -244,8 +244,10 @@ Result<std::uint64_t> put_to_file(const Remote& to, const Local& local, Putting 
     if (Status status = to.client->rename(temporary->remote.path, to.path); !status) size = status.error();
   }
   if (size) return size;
-  if (how.is_part && !is_changed(size.error())) say_kept(size.error(), temporary->remote.text());
-  else discard(*temporary);
+  if (how.is_part && !is_changed(size.error()))
+    say_kept(size.error(), temporary->remote.text());
+  else
+    discard(*temporary);
   return size;
 }
 
@@ -258,7 +260,8 @@ Status put(Call& call, const std::string& path, const Remote& target) {
   const Result<Replaced> to = find_replaced(target, name);
   if (!to) return to.error();
   const std::uint32_t wanted = local->regular ? local->facts.st_mode & kPermissions : 0666U;
-  if (call.has("update") && local->regular && to->there && is_up_to_date(attributes_of(local->facts), *to->there)) {
+  if (call.has("update") && local->regular && to->there &&
+      is_up_to_date(attributes_of(local->facts), *to->there)) {
     summarize(call, local->name, to->remote.text(), 0, start);
     return {};
   }

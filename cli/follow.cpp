@@ -18,7 +18,7 @@ constexpr std::size_t follow_block = 256 * 1024;
 
 /// Waits, and ends early after a signal or when nothing reads standard output any more. The library's own
 /// thread keeps the lease meanwhile.
-void rest(Call& call, Pace::Pause pause) {
+void rest(Call& call, LookPauses::Pause pause) {
   // Without events, poll(2) still reports an error such as that of a pipe without a reader.
   std::array<pollfd, 2> ends{{{interrupt::fd(), POLLIN, 0}, {STDOUT_FILENO, 0, 0}}};
   if (::poll(ends.data(), ends.size(), static_cast<int>(pause.count())) <= 0) return;
@@ -49,7 +49,7 @@ Turn judge(const Attributes& followed, std::uint64_t position, const Attributes&
   return now.size > position ? Turn::grown : Turn::same;
 }
 
-Pace::Pause Pace::next(bool found_something) {
+LookPauses::Pause LookPauses::next(bool found_something) {
   if (fixed_) return *fixed_;
   pause_ = found_something ? shortest : std::min(pause_ * 2, longest);
   return pause_;
@@ -133,10 +133,11 @@ bool Followed::look(Call& call, Headings& headings, const Result<Attributes>& no
   return *written;
 }
 
-void follow(Call& call, Headings& headings, std::vector<Followed>& files, std::optional<Pace::Pause> pause) {
-  Pace pace(pause);
+void follow(Call& call, Headings& headings, std::vector<Followed>& files,
+            std::optional<LookPauses::Pause> pause) {
+  LookPauses pauses(pause);
   for (bool any = true; !files.empty();) {
-    rest(call, pace.next(any));
+    rest(call, pauses.next(any));
     if (!call.going()) return;
     const std::vector<Result<Attributes>> now = look_at(files);
     any = false;

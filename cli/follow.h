@@ -9,7 +9,7 @@
 //   - the path leads nowhere, or the server cannot be asked: that is reported once, and the file is looked for
 //     until it is there again.
 //
-// judge() and Pace are pure. Thread-safety: one thread.
+// judge() and LookPauses are pure. Thread-safety: one thread.
 #pragma once
 
 #include <chrono>
@@ -29,12 +29,12 @@ enum class Turn : unsigned char { same, grown, truncated, replaced };
 Turn judge(const Attributes& followed, std::uint64_t position, const Attributes& now);
 
 /// Pauses between two looks: short after something has happened, and longer while nothing does.
-class Pace {
+class LookPauses {
  public:
   using Pause = std::chrono::milliseconds;
   static constexpr Pause shortest{250}, longest{2000};
   /// `fixed`: all pauses are as long as this.
-  explicit Pace(std::optional<Pause> fixed) : fixed_(fixed) {}
+  explicit LookPauses(std::optional<Pause> fixed) : fixed_(fixed) {}
   /// Returns the pause after a look that has found something new, or nothing.
   Pause next(bool found_something);
 
@@ -69,6 +69,7 @@ class Followed {
 };
 
 /// Looks at the files until a signal comes, or the reader of standard output goes away.
-void follow(Call& call, Headings& headings, std::vector<Followed>& files, std::optional<Pace::Pause> pause);
+void follow(Call& call, Headings& headings, std::vector<Followed>& files,
+            std::optional<LookPauses::Pause> pause);
 
 }  // namespace nfsrdma::cli

@@ -127,15 +127,15 @@ TEST_CASE("follow: a file that is not there yet is followed when it appears") {
 }
 
 TEST_CASE("follow: the pauses are short after something has happened, and grow to a bound") {
-  Pace pace({});
-  CHECK(pace.next(true) == Pace::shortest);
-  CHECK(pace.next(false) == 2 * Pace::shortest);
-  for (int i = 0; i < 10; ++i) (void)pace.next(false);
-  CHECK(pace.next(false) == Pace::longest);
-  CHECK(pace.next(true) == Pace::shortest);
-  Pace fixed(Pace::Pause{70});
-  CHECK(fixed.next(true) == Pace::Pause{70});
-  CHECK(fixed.next(false) == Pace::Pause{70});
+  LookPauses pauses({});
+  CHECK(pauses.next(true) == LookPauses::shortest);
+  CHECK(pauses.next(false) == 2 * LookPauses::shortest);
+  for (int i = 0; i < 10; ++i) (void)pauses.next(false);
+  CHECK(pauses.next(false) == LookPauses::longest);
+  CHECK(pauses.next(true) == LookPauses::shortest);
+  LookPauses fixed(LookPauses::Pause{70});
+  CHECK(fixed.next(true) == LookPauses::Pause{70});
+  CHECK(fixed.next(false) == LookPauses::Pause{70});
 }
 
 }  // namespace nfsrdma::cli
