@@ -20,12 +20,14 @@ Result<bool> create_if_missing(Call& call, const Remote& remote, const Status& s
   Result<std::unique_ptr<File>> file = remote.client->open(remote.path, OpenMode::write, flags);
   if (!file) return file.error();
   if (Status closed = (*file)->close(); !closed) return closed.error();
+  call.did("create", remote);
   return true;
 }
 
 Status touch(Call& call, const Remote& remote, const SetAttributes& changes) {
   const bool follow = !call.has("no-dereference");
   Status status = remote.client->set_attributes(remote.path, changes, follow);
+  if (status) call.did("touch", remote);
   if (status) return status;
   const Result<bool> there = create_if_missing(call, remote, status);
   if (!there) return there.error();
@@ -77,7 +79,9 @@ Status change_size(Call& call, const Remote& remote, const SizeChange& change) {
     return Error(ErrorKind::usage, EFBIG, "truncate", remote.text(),
                  "would become too large; give a smaller size");
   }
-  return remote.client->set_attributes(remote.path, changes);
+  Status status = remote.client->set_attributes(remote.path, changes);
+  if (status) call.did("truncate", remote);
+  return status;
 }
 
 }  // namespace
@@ -102,7 +106,7 @@ void run_chmod(Call& call) {
   const std::string& text = call.arguments.operands[0];
   const auto change = ModeChange::parse(text);
   if (!change) return call.misused("chmod takes a mode such as 0644 or u+rw,go-w, not '" + text + "'");
-  call.each(1, [&](const Remote& remote) { return change_mode(remote, *change); });
+  call.change_each(1, "chmod", [&](const Remote& remote) { return change_mode(remote, *change); });
 }
 
 void run_chown(Call& call) {
@@ -114,7 +118,7 @@ void run_chown(Call& call) {
   SetAttributes changes;
   changes.uid = owner->uid;
   changes.gid = owner->gid;
-  call.each(1, [&](const Remote& remote) {
+  call.change_each(1, "chown", [&](const Remote& remote) {
     return remote.client->set_attributes(remote.path, changes, !call.has("no-dereference"));
   });
 }

@@ -39,7 +39,7 @@ class Remover {
  private:
   Became tree(const Remote& directory);
   Result<std::vector<Name>> batch(const Remote& directory, const std::set<std::string>& skipped);
-  Became done(const Status& status);
+  Became done(const Status& status, const Remote& remote);
   void failed(const Error& error);
 
   Call& call_;
@@ -51,8 +51,12 @@ void Remover::failed(const Error& error) {
   call_.failed(error);
 }
 
-Became Remover::done(const Status& status) {
-  if (status) return Became::removed;
+Became Remover::done(const Status& status, const Remote& remote) {
+  if (status) {
+    const std::lock_guard lock(mutex_);
+    call_.did("remove", remote);
+    return Became::removed;
+  }
   if (status.error().errno_value() == ENOENT) return Became::gone;  // someone else was faster
   failed(status.error());
   return Became::left;
@@ -74,7 +78,7 @@ Became Remover::tree(const Remote& directory) {
   std::set<std::string> left, gone;  // gone: of the last batch
   while (call_.going() && left.size() < most_failures) {
     const Result<std::vector<Name>> names = batch(directory, left);
-    if (!names) return done(names.error());
+    if (!names) return done(names.error(), directory);
     if (names->empty()) break;
     const std::set<std::string> gone_before = std::exchange(gone, {});
     const auto work_on = [&](const Name& name) {
@@ -102,14 +106,14 @@ Became Remover::tree(const Remote& directory) {
     }
   }
   if (!left.empty() || !call_.going()) return Became::left;  // the names that remain were reported
-  return done(directory.client->remove_directory(directory.path));
+  return done(directory.client->remove_directory(directory.path), directory);
 }
 
 Became Remover::remove(const Remote& remote, FileType type) {
   if (type == FileType::directory) return tree(remote);
   const Status status = remote.client->remove_file(remote.path);
   if (!status && status.error().errno_value() == EISDIR && type == FileType::unknown) return tree(remote);
-  return done(status);
+  return done(status, remote);
 }
 
 Status refuse(const Remote& remote, int errno_value, const char* message) {
@@ -145,7 +149,8 @@ void run_rm(Call& call) {
 }
 
 void run_rmdir(Call& call) {
-  call.each(0, [](const Remote& remote) { return remote.client->remove_directory(remote.path); });
+  call.change_each(0, "remove",
+                   [](const Remote& remote) { return remote.client->remove_directory(remote.path); });
 }
 
 }  // namespace nfsrdma::cli

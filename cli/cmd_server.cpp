@@ -112,7 +112,7 @@ void ping(Call& call, const Remote& remote, std::optional<std::uint64_t> count, 
       totals.add(*time);
       print_round_trip(call, remote.host, totals.sent, *time);
     } else {
-      say(time.error().text());
+      say_error(time.error());
     }
     if (count && totals.sent >= *count) break;
   }
@@ -397,7 +397,7 @@ void run_exports(Call& call) {
       if (none)
         call.failed(one.error());
       else if (call.going())
-        say(one.error().text());
+        say_error(one.error());
     }
   }
 }

@@ -40,6 +40,7 @@ void summarize(Call& call, const std::string& from, const std::string& to, std::
   if (!call.json()) return;
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   json::Object object;
+  object.text("action", call.command.name).text("target", call.command.run == run_put ? to : from);
   object.text("source", from).text("destination", to).number("bytes", bytes);
   object.raw("seconds", fixed(seconds, 6));
   object.raw("bytes_per_second", fixed(static_cast<double>(bytes) / std::max(seconds, 1e-9), 0));

@@ -18,14 +18,15 @@ Error refused(const char* command, const Remote& remote, int errno_value, const 
 
 /// Makes the directory, after the missing directories above it. Those above get write and search permission
 /// for their owner (POSIX mkdir -p), because otherwise nothing could be created in them.
-Status make_with_parents(const Remote& remote, std::uint32_t mode) {
+Status make_with_parents(Call& call, const Remote& remote, std::uint32_t mode) {
   std::vector<Remote> missing = {remote};
   while (true) {
     const bool last = missing.size() == 1;
     const std::uint32_t above = (directory_mode & ~creation_mask()) | 0300U;
-    Status status = accept_existing(missing.back(),
-                                    remote.client->make_directory(missing.back().path, last ? mode : above));
-    const Remote parent{remote.client, std::string(directory_name(missing.back().path)), remote.host};
+    const Status made = remote.client->make_directory(missing.back().path, last ? mode : above);
+    if (made) call.did("mkdir", missing.back());
+    Status status = accept_existing(missing.back(), made);
+    const Remote parent{remote.client, std::string(directory_name(missing.back().path)), remote.host, {}};
     if (status) {
       missing.pop_back();
       if (missing.empty()) return {};
@@ -128,15 +129,17 @@ void run_mkdir(Call& call) {
     if (!change) return call.misused("--mode takes a mode such as 0755 or u=rwx,go=rx, not '" + *text + "'");
     mode = change->apply(directory_mode, true, creation_mask());
   }
-  call.each(0, [&](const Remote& remote) {
-    return call.has("parents") ? make_with_parents(remote, mode)
-                               : remote.client->make_directory(remote.path, mode);
-  });
+  if (call.has("parents"))
+    return call.each(0, [&](const Remote& remote) { return make_with_parents(call, remote, mode); });
+  call.change_each(0, "mkdir",
+                   [&](const Remote& remote) { return remote.client->make_directory(remote.path, mode); });
 }
 
 void run_mv(Call& call) {
-  into_target(call, Sources::targets, local_hint, [](const Remote& source, const Remote& target) {
-    return target.client->rename(source.path, target.path);
+  into_target(call, Sources::targets, local_hint, [&](const Remote& source, const Remote& target) {
+    Status renamed = target.client->rename(source.path, target.path);
+    if (renamed) call.did("rename", source, target.text());
+    return renamed;
   });
 }
 
@@ -156,6 +159,7 @@ void run_cp(Call& call) {
     Status done = copy_file(tree, source, target, *attributes, rules);
     tree.settle();
     if (done) progress.finish(tree.bytes());
+    if (done) call.did("copy", source, target.text());
     return done;
   });
 }
@@ -165,8 +169,10 @@ void run_ln(Call& call) {
   into_target(call, symbolic ? Sources::texts : Sources::targets, "",
               [&](const Remote& source, const Remote& target) -> Status {
                 const auto create = [&] {
-                  return symbolic ? target.client->symlink(source.path, target.path)
-                                  : target.client->link(source.path, target.path);
+                  Status made = symbolic ? target.client->symlink(source.path, target.path)
+                                         : target.client->link(source.path, target.path);
+                  if (made) call.did(symbolic ? "symlink" : "link", target);
+                  return made;
                 };
                 Status status = create();
                 if (status || status.error().errno_value() != EEXIST || !call.has("force")) return status;

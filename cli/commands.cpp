@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include "cli/format.h"
+#include "cli/json.h"
 #include "cli/operands.h"
 
 namespace nfsrdma::cli {
@@ -189,24 +191,25 @@ constexpr auto commands = std::to_array<Command>({
      "make a tree equal to another, copying only what differs: 'dir' becomes DESTINATION/dir, and 'dir/' stands "
      "for its contents",
      sync_switches, 2, any_number, true},
-    {"cp", run_cp, "TARGET... TARGET", "copy files on a server", cp_switches, 2, any_number},
+    {"cp", run_cp, "TARGET... TARGET", "copy files on a server", cp_switches, 2, any_number, true},
     {"find", run_find, "TARGET...", "find files by name, type, size and age", find_switches, 1, any_number,
      true, false, true},
     {"du", run_du, "TARGET...", "show the disk space that directory trees use", du_switches, 1, any_number,
      true},
     {"sum", run_sum, "TARGET...", "show SHA-256 checksums of files", sum_switches, 1, any_number, true},
-    {"mkdir", run_mkdir, "TARGET...", "create directories", mkdir_switches, 1, any_number},
-    {"rm", run_rm, "TARGET...", "remove files", rm_switches, 1, any_number},
-    {"rmdir", run_rmdir, "TARGET...", "remove empty directories", {}, 1, any_number},
+    {"mkdir", run_mkdir, "TARGET...", "create directories", mkdir_switches, 1, any_number, true},
+    {"rm", run_rm, "TARGET...", "remove files", rm_switches, 1, any_number, true},
+    {"rmdir", run_rmdir, "TARGET...", "remove empty directories", {}, 1, any_number, true},
     {"mv", run_mv, "TARGET... TARGET", "rename files, or move them into a directory", mv_switches, 2,
-     any_number},
-    {"ln", run_ln, "EXISTING... TARGET", "create links", ln_switches, 2, any_number},
-    {"touch", run_touch, "TARGET...", "set times, or create empty files", touch_switches, 1, any_number},
-    {"chmod", run_chmod, "MODE TARGET...", "set permissions", {}, 2, any_number, false, true},
-    {"chown", run_chown, "UID[:GID] TARGET...", "set owner and group", chown_switches, 2, any_number},
+     any_number, true},
+    {"ln", run_ln, "EXISTING... TARGET", "create links", ln_switches, 2, any_number, true},
+    {"touch", run_touch, "TARGET...", "set times, or create empty files", touch_switches, 1, any_number,
+     true},
+    {"chmod", run_chmod, "MODE TARGET...", "set permissions", {}, 2, any_number, true, true},
+    {"chown", run_chown, "UID[:GID] TARGET...", "set owner and group", chown_switches, 2, any_number, true},
     {"acl", run_acl, "get|set [ENTRIES] TARGET...", "show or replace access control lists", acl_switches, 2,
      any_number},
-    {"truncate", run_truncate, "TARGET...", "set the size of files", truncate_switches, 1, any_number},
+    {"truncate", run_truncate, "TARGET...", "set the size of files", truncate_switches, 1, any_number, true},
     {"df", run_df, "TARGET...", "show the free and used space of file systems", df_switches, 1, any_number,
      true},
 });
@@ -218,6 +221,7 @@ std::span<const Command> all_commands() {
 }
 
 void run_command(Call& call) {
+  report_as_json(call.json());
   if (expand_operands(call)) call.command.run(call);
 }
 
@@ -237,7 +241,7 @@ std::string Call::shown(const std::string& name) const {
 }
 
 void Call::failed(const Error& error) {
-  if (error.kind() != ErrorKind::cancelled || !interrupt::raised()) say(error.text());
+  if (error.kind() != ErrorKind::cancelled || !interrupt::raised()) say_error(error);
   // A usage error that names no peer concerns the command line itself, such as a malformed target.
   if (error.kind() == ErrorKind::usage && error.peer().empty()) status = exit_usage;
   if (status == 0) status = exit_failed;
@@ -264,8 +268,16 @@ std::optional<std::vector<Operand>> Call::targets(std::span<const std::string> o
   return parsed;
 }
 
+void Call::did(const char* action, const Remote& remote, const std::string& destination) {
+  if (!json()) return;
+  json::Object object;
+  object.text("action", action).text("target", remote.target());
+  if (!destination.empty()) object.text("destination", destination);
+  out.line(object.str());
+}
+
 void Call::misused(const std::string& message) {
-  say(message + "; see 'nfsrdma-cli " + command.name + " --help'");
+  say_error({ErrorKind::usage, EINVAL, "", "", message + "; see 'nfsrdma-cli " + command.name + " --help'"});
   status = exit_usage;
 }
 

@@ -46,6 +46,8 @@ struct Call {
   void failed(const Error& error);
   /// Reports what failed at a target, and names the target if the Error does not.
   void failed_at(const Remote& remote, const Error& error);
+  /// Prints an object for what was done to a target, with --json.
+  void did(const char* action, const Remote& remote, const std::string& destination = "");
   /// Reports a wrong command line. `message` is one sentence without a next step.
   void misused(const std::string& message);
 
@@ -67,6 +69,15 @@ struct Call {
         failed_at(*remote, done.error());
       }
     }
+  }
+  /// As each(), for an `act` that changes its target, which did() then reports.
+  template <class Act>
+  void change_each(std::size_t first, const char* action, Act act) {
+    each(first, [&](const Remote& remote) -> Status {
+      Status status = act(remote);
+      if (status) did(action, remote);
+      return status;
+    });
   }
 };
 

@@ -41,7 +41,7 @@ void occupy_standard_descriptors() {
 }
 
 int usage_error(const std::string& text) {
-  say(text);
+  say_error({ErrorKind::usage, EINVAL, "", "", text});
   return exit_usage;
 }
 
@@ -50,7 +50,7 @@ int finish_output(Output& out, int status) {
   out.flush();
   if (out.error() == 0 || interrupt::raised()) return status;
   if (out.error() == EPIPE && interrupt::sigpipe_was_default()) return 128 + SIGPIPE;
-  say(local_error(out.error(), "write", "standard output").text());
+  say_error(local_error(out.error(), "write", "standard output"));
   return exit_failed;
 }
 
@@ -92,6 +92,9 @@ int help(std::span<const std::string> words) {
 
 int dispatch(std::span<char*> argv) {
   const std::vector<std::string> words = command_first({argv.begin(), argv.end()});
+  // Mistakes in the command line are reported in the form that it asks for, too.
+  report_as_json(std::find(words.begin(), std::ranges::find(words, "--"), "--json") !=
+                 std::ranges::find(words, "--"));
   if (words.empty()) return usage_error("a command is missing; see 'nfsrdma-cli --help'");
   const std::string& name = words[0];
   if (name == "--help" || name == "-h") return print(overview());

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "cli/error_json.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "nfsrdma/one_line.h"
@@ -38,6 +39,14 @@ constexpr auto advice = std::to_array<Advice>({
     {ENOMEM, "free some memory or lower rsize= and wsize="},
 });
 
+std::atomic<bool> reports_are_json = false;
+
+void write_report(std::string line) {
+  Progress::erase();
+  line += '\n';
+  [[maybe_unused]] const ssize_t count = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
 const char* next_step(int errno_value) {
   for (const Advice& row : advice) {
     if (row.errno_value == errno_value) return row.step;
@@ -47,13 +56,18 @@ const char* next_step(int errno_value) {
 
 }  // namespace
 
+void report_as_json(bool wanted) {
+  reports_are_json = wanted;
+}
+
 void say(std::string_view text) {
-  Progress::erase();
-  std::string line = "nfsrdma-cli: ";
   // The names in a text may contain anything.
-  line += one_line(text);
-  line += '\n';
-  [[maybe_unused]] const ssize_t count = ::write(STDERR_FILENO, line.data(), line.size());
+  write_report(reports_are_json ? notice_json(text) : "nfsrdma-cli: " + one_line(text));
+}
+
+void say_error(const Error& error) {
+  if (reports_are_json) return write_report(error_json(error));
+  say(error.text());
 }
 
 Error local_error(int errno_value, std::string operation, std::string file) {

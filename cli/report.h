@@ -14,6 +14,11 @@ namespace nfsrdma::cli {
 /// Writes "nfsrdma-cli: <text>" as one line to stderr, in one write. A progress line is erased before.
 void say(std::string_view text);
 
+/// Lets say() and say_error() write JSON objects (error_json.h), or sentences for people.
+void report_as_json(bool wanted);
+/// Writes an Error as one line to stderr.
+void say_error(const Error& error);
+
 /// Returns an errno of this machine as an Error with a next step.
 Error local_error(int errno_value, std::string operation, std::string file);
 

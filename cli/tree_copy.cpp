@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "cli/changes.h"
+#include "cli/json.h"
 #include "cli/remote_file.h"
 #include "cli/transfer.h"
 #include "cli/tree_transfer.h"
@@ -342,6 +343,14 @@ void copy_tree(Call& call, const Remote& from, const Remote& to) {
   tree.settle();
   if (interrupt::raised()) return say_interrupted(call, from.target(), to.target());
   progress.finish(tree.bytes());
+  if (!call.json()) return;
+  call.out.line(json::Object()
+                    .text("action", "copy")
+                    .text("target", from.target())
+                    .text("destination", target->text())
+                    .number("files", tree.files())
+                    .number("bytes", tree.bytes())
+                    .str());
 }
 
 }  // namespace nfsrdma::cli

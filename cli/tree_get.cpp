@@ -236,6 +236,8 @@ void get_tree(Call& call, const Remote& from, const std::string& to) {
   progress.finish(tree.bytes());
   if (call.json()) {
     call.out.line(json::Object()
+                      .text("action", "get")
+                      .text("target", from.text())
                       .text("source", from.text())
                       .text("destination", place.path)
                       .number("files", tree.files())

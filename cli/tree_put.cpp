@@ -314,6 +314,8 @@ void put_tree(Call& call, const std::string& from, const Remote& to) {
   progress.finish(tree.bytes());
   if (call.json()) {
     call.out.line(json::Object()
+                      .text("action", "put")
+                      .text("target", target->text())
                       .text("source", from)
                       .text("destination", target->text())
                       .number("files", tree.files())
