@@ -42,6 +42,7 @@ Channel::Channel(async::Loop& loop, ChannelOptions options, NoticeSink notices)
 Channel::~Channel() {
   *alive_ = false;
   if (timer_ != 0) loop_.cancel(timer_);
+  end_tap(nullptr);
   if (connection_) connection_->close();
 }
 
@@ -247,6 +248,8 @@ void Channel::perform(rpcrdma::SendAnswer& action) {
 
 void Channel::post_send(fabric::ConstBytes bytes, std::uint64_t cookie) {
   if (!connection_) return;
+  if (is_tapped()) [[unlikely]]
+    tap_->sent(bytes);
   fabric::SendWork work;
   work.cookie = cookie;
   work.pieces = {&bytes, 1};
@@ -259,6 +262,8 @@ void Channel::perform(rpcrdma::Revoke& action) {
     requester_.on_revoked(action.cookie, true, loop_.now());
     return;
   }
+  if (is_tapped()) [[unlikely]]
+    tap_->taken_back(action.segments);
   const std::uint64_t cookie = action.cookie | kRevokeCookie;
   const Status done = action.abandoned ? connection_->abandon(action.segments, cookie)
                                        : connection_->revoke(action.segments, cookie);
@@ -271,6 +276,7 @@ void Channel::perform(rpcrdma::Forget& action) {
 
 void Channel::perform(rpcrdma::Close& action) {
   const bool was_dialing = dialing_;
+  end_tap(&action.why);
   drop_connection();
   if (was_dialing) {
     requester_.on_connect_failed(action.why, false, loop_.now());
@@ -300,8 +306,11 @@ void Channel::dial() {
   options.choice = options_.fabric;
   options.address = address.storage;
   options.host = options_.server;
+  if (options_.tap) tap_ = options_.tap({address.storage, options_.server});
   options.private_data = [this](const fabric::Traits& traits) {
-    return requester_.private_data(traits.remote_invalidation);
+    auto data = requester_.private_data(traits.remote_invalidation);
+    if (tap_) tap_->announced(data);
+    return data;
   };
   options.crc = options_.crc;
   options.queues = queues_of(options_);
@@ -316,12 +325,19 @@ void Channel::dial() {
 /// Closes the connection, and destroys it later, because this may be called from inside one of its callbacks.
 void Channel::drop_connection() {
   dialing_ = up_ = false;
+  end_tap(nullptr);
   if (!connection_) return;
   connection_->close();
   loop_.post([old = std::shared_ptr<fabric::Connection>(std::move(connection_))] {});
 }
 
+/// Ends the Tap of the connection. `why` is null if this side closes the connection.
+void Channel::end_tap(const Error* why) {
+  if (const auto tap = std::move(tap_)) tap->closed(why);
+}
+
 void Channel::on_established(const fabric::Established& established) {
+  if (tap_) tap_->established(established);
   dialing_ = false;
   up_ = true;
   ++generation_;
@@ -335,6 +351,7 @@ void Channel::on_established(const fabric::Established& established) {
 
 void Channel::on_closed(const Error& why) {
   const bool was_up = up_;
+  end_tap(&why);
   drop_connection();
   if (was_up) {
     requester_.on_disconnected(why, loop_.now());
@@ -404,6 +421,8 @@ Error Channel::shut_error() const {
 }
 
 void Channel::on_received(fabric::ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated) {
+  if (is_tapped()) [[unlikely]]
+    tap_->received(buffer.message(), invalidated);
   requester_.on_received(std::move(buffer), invalidated, loop_.now());
   pump();
 }
@@ -423,7 +442,11 @@ Status Channel::expose(fabric::Bytes memory, fabric::Reach reach, std::vector<rp
   if (!connection_) {
     return Error(ErrorKind::connection, ENOTCONN, "expose memory", options_.server, "there is no connection");
   }
-  return connection_->expose(memory, reach, to);
+  const std::size_t before = to.size();
+  Status done = connection_->expose(memory, reach, to);
+  if (is_tapped() && done) [[unlikely]]
+    tap_->exposed(memory, std::span(to).subspan(before));
+  return done;
 }
 
 std::size_t Channel::segments_for(std::size_t length) const {

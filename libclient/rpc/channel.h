@@ -26,6 +26,7 @@
 #include "async/loop.h"
 #include "fabric/choices.h"
 #include "fabric/dial.h"
+#include "fabric/tap.h"
 #include "rpcrdma/requester.h"
 
 namespace nfsrdma::rpc {
@@ -44,6 +45,7 @@ struct ChannelOptions {
   std::chrono::microseconds busy_poll{0};
   std::chrono::milliseconds connect_timeout{10000};
   fabric::Dialer dial = fabric::system_dialer();  ///< makes the connections
+  fabric::Tapper tap;                             ///< sees what they carry; null: nobody does
   /// The thread that does the connections' work; null: the loop itself.
   std::shared_ptr<fabric::Carrier> carrier;
   rpcrdma::Config rdma;
@@ -188,11 +190,19 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   Status expose(fabric::Bytes memory, fabric::Reach reach, std::vector<rpcrdma::RemoteSegment>& to) override;
   [[nodiscard]] std::size_t segments_for(std::size_t length) const override;
   bool send_copy(fabric::ConstBytes message) override {
-    return connection_ && connection_->send_copy(message);
+    if (!connection_ || !connection_->send_copy(message)) return false;
+    if (is_tapped()) [[unlikely]]
+      tap_->sent(message);
+    return true;
   }
   bool revoke_now(std::span<const rpcrdma::RemoteSegment> segments) override {
-    return connection_ && connection_->revoke_now(segments);
+    if (!connection_ || !connection_->revoke_now(segments)) return false;
+    if (is_tapped()) [[unlikely]]
+      tap_->taken_back(segments);
+    return true;
   }
+  [[nodiscard]] bool is_tapped() const { return tap_ && tap_->on(); }
+  void end_tap(const Error* why);
 
   void take_memory_back(rpcrdma::CallId id);
   void pump();
@@ -222,6 +232,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   BackwardService* backward_ = nullptr;
   rpcrdma::Requester requester_;
   std::unique_ptr<fabric::Connection> connection_;
+  std::unique_ptr<fabric::Tap> tap_;  // of connection_; null if nobody wants one
   bool dialing_ = false;
   bool up_ = false;
   bool shut_ = false;
