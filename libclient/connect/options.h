@@ -74,6 +74,12 @@ struct Options {
   /// at once.
   std::chrono::microseconds busy_poll{0};
 
+  /// `trace`: the file to which messages over RDMA are recorded; empty: they are not. `trace_size`: the size
+  /// at which the file is rotated. `trace_bytes`: how much of each message is kept.
+  std::string trace;
+  std::uint64_t trace_size = 64ULL << 20;
+  std::uint32_t trace_bytes = 1024;
+
   friend bool operator==(const Options&, const Options&) = default;
 
   /// Sets one option from its text, as in "rsize=65536". A usage Error names the option and the values that

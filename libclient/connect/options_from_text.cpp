@@ -27,6 +27,9 @@ constexpr std::uint32_t largest_credits = 1024;
 constexpr std::uint32_t most_connections = 16;  // as nfs(5)
 // Bounded, because the client does nothing else while it polls.
 constexpr std::uint32_t longest_busy_poll_us = 10'000;
+// A file that is smaller would hold little but the set-up of connections.
+constexpr std::uint64_t smallest_trace = 64U << 10, largest_trace = 1ULL << 40;
+constexpr std::uint64_t fewest_trace_bytes = 64, most_trace_bytes = 64U << 20;
 constexpr std::int64_t longest_wait_ms = 24LL * 3600 * 1000;
 
 template <class T>
@@ -38,18 +41,21 @@ std::optional<T> number(std::string_view text, T least, T most) {
   return value;
 }
 
-/// Parses a size such as "65536", "64K" or "1M".
-std::optional<std::uint32_t> io_size(std::string_view text) {
+/// Parses a size such as "65536", "64K", "1M" or "2G".
+std::optional<std::uint64_t> byte_count(std::string_view text, std::uint64_t least, std::uint64_t most) {
+  constexpr std::string_view units = "kKmMgG";
   unsigned shift = 0;
-  if (!text.empty()) {
-    const char last = text.back();
-    if (last == 'k' || last == 'K') shift = 10;
-    if (last == 'm' || last == 'M') shift = 20;
-    if (shift != 0) text.remove_suffix(1);
+  if (const auto unit = text.empty() ? text.npos : units.find(text.back()); unit != text.npos) {
+    shift = 10 * (static_cast<unsigned>(unit) / 2 + 1);
+    text.remove_suffix(1);
   }
-  const auto value = number<std::uint32_t>(text, 1, largest_io >> shift);
-  if (!value || (*value << shift) < smallest_io) return std::nullopt;
+  const auto value = number<std::uint64_t>(text, 1, most >> shift);
+  if (!value || (*value << shift) < least) return std::nullopt;
   return *value << shift;
+}
+std::optional<std::uint32_t> io_size(std::string_view text) {
+  const auto value = byte_count(text, smallest_io, largest_io);
+  return value ? std::optional(static_cast<std::uint32_t>(*value)) : std::nullopt;
 }
 
 bool ends_with(std::string_view text, std::string_view suffix, std::string_view& rest) {
@@ -271,6 +277,19 @@ bool set_busy_poll(Options& options, std::string_view text) {
   return value.has_value();
 }
 
+bool set_trace(Options& options, std::string_view text) {
+  options.trace = text;
+  return !text.empty() && text.find('\0') == std::string_view::npos;
+}
+bool set_trace_size(Options& options, std::string_view text) {
+  return assign(options.trace_size, byte_count(text, smallest_trace, largest_trace));
+}
+bool set_trace_bytes(Options& options, std::string_view text) {
+  const auto value = byte_count(text, fewest_trace_bytes, most_trace_bytes);
+  if (value) options.trace_bytes = static_cast<std::uint32_t>(*value);
+  return value.has_value();
+}
+
 // ---- options as text ----
 
 std::string text_of(const std::string& value) {
@@ -429,6 +448,20 @@ constexpr auto rows = std::to_array<Row>({
       "on the verbs fabric, poll for answers for this time before sleeping (default 0: never)"},
      set_busy_poll,
      get<&Options::busy_poll>},
+    {{"trace", "a file",
+      "record the messages that go over RDMA to this file, for nfsrdma-cli trace or Wireshark; names, and "
+      "some "
+      "data and credentials, are in it (default: none)"},
+     set_trace,
+     get<&Options::trace>},
+    {{"trace_size", "bytes from 64K to 1T",
+      "size at which the trace is renamed to FILE.1, and a new one begins (default 64M)"},
+     set_trace_size,
+     get<&Options::trace_size>},
+    {{"trace_bytes", "bytes from 64 to 64M",
+      "how much of each message, and of the data that belongs to it, the trace keeps (default 1K: headers)"},
+     set_trace_bytes,
+     get<&Options::trace_bytes>},
 });
 
 /// Returns the Levenshtein distance.

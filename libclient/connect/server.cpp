@@ -10,6 +10,7 @@
 #include "aux/rpcbind.h"
 #include "connect/flavors.h"
 #include "connect/protocol.h"
+#include "connect/tracing.h"
 #include "fabric/address.h"
 #include "fabric/verbs/library.h"
 #include "rpc/message.h"
@@ -119,7 +120,8 @@ Server::Server(async::Loop& loop, const Target& target, const std::vector<rpc::A
       notices_(notices),
       patience_(patience),
       surroundings_(std::move(surroundings)),
-      flavor_(surroundings_.flavor) {
+      flavor_(surroundings_.flavor),
+      tap_(surroundings_.tap ? surroundings_.tap : tapper_of(target_.options, notices_)) {
   if (!flavor_) {
     flavor_ = make_flavor(loop_, target_, addresses_, surroundings_, notices_);
   }
@@ -223,6 +225,7 @@ async::Task<Status> Server::dial(const Version& version, async::TimePoint deadli
     rpc::ChannelOptions options = channel_options(target_, addresses_, surroundings_.dial);
     if (i != 0 && !ports.empty()) lead_elsewhere(options, ports[(i - 1) % ports.size()]);
     options.carrier = carriers[i % carriers.size()];
+    options.tap = tap_;
     channels_.push_back(
         std::make_unique<rpc::Channel>(loop_, options, [notices = notices_](const rpcrdma::Notice& n) {
           if (notices) notices(n.text);

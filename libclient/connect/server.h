@@ -58,6 +58,8 @@ struct Surroundings {
   std::shared_ptr<engine::Roots> roots = nullptr;
   /// Grants locks in NFSv3; null: the server's lock service does.
   std::shared_ptr<engine::LockManager> locks = nullptr;
+  /// Sees what the connections carry; null: as the option `trace` says.
+  fabric::Tapper tap = nullptr;
   /// The port on which the server's rpcbind is asked.
   std::uint16_t rpcbind_port = aux::kRpcbindPort;
   [[nodiscard]] static Surroundings system(std::string owner_id = {});
@@ -119,6 +121,7 @@ class Server {
   const std::optional<std::chrono::milliseconds> patience_;
   const Surroundings surroundings_;
   std::shared_ptr<security::Flavor> flavor_;
+  const fabric::Tapper tap_;
   std::vector<std::unique_ptr<rpc::Channel>> channels_;
   std::unique_ptr<Protocol> protocol_;  // its engine uses the channels above
   std::uint32_t rsize_ = 0, wsize_ = 0;

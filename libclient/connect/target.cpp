@@ -71,8 +71,13 @@ Status set_query(Options& options, std::string_view text, std::string_view query
     const auto decoded = percent_decoded(item);
     if (!decoded) return usage(text, "a '%' must be followed by two hexadecimal digits other than 00");
     const std::size_t equals = decoded->find('=');
+    const std::string name = decoded->substr(0, equals);
     const std::string value = equals == std::string::npos ? "" : decoded->substr(equals + 1);
-    if (Status status = options.set(decoded->substr(0, equals), value); !status) return status;
+    // A URL may come from somebody else, who must not choose a file that this program writes.
+    if (name == "trace")
+      return usage(text,
+                   "a URL cannot name a file for a trace; use -o trace=FILE, or the option of the library");
+    if (Status status = options.set(name, value); !status) return status;
   }
   return {};
 }

@@ -8,6 +8,7 @@
 
 #include "aux/remote.h"
 #include "aux/rpcbind.h"
+#include "connect/tracing.h"
 #include "diagnosis/examination.h"
 #include "fabric/address.h"
 #include "rpc/message.h"
@@ -198,8 +199,9 @@ std::string in_us(std::chrono::nanoseconds time) {
 }  // namespace
 
 async::Task<Finding> examine_connection(Examination& at) {
-  at.channel = std::make_unique<rpc::Channel>(
-      at.loop, connect::channel_options(at.target, at.addresses, at.means.around.dial), nullptr);
+  auto options = connect::channel_options(at.target, at.addresses, at.means.around.dial);
+  options.tap = connect::tapper_of(at.target.options, nullptr);
+  at.channel = std::make_unique<rpc::Channel>(at.loop, options, nullptr);
   auto done = co_await at.channel->connect(at.until_connected());
   if (!done) {
     const bool is_plain = is_about_port(done.error()) && co_await is_plain_nfs(at);
