@@ -13,6 +13,9 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr Switch mount_options = {'o', "options", "OPT=VAL,...", "options for the connection, see below"};
+constexpr Switch trace_option = {
+    0, "trace", "FILE",
+    "record what goes over RDMA to FILE, for nfsrdma-cli trace or Wireshark (-o trace=FILE)"};
 constexpr Switch json_option = {0, "json", nullptr, "print facts as JSON, one object per line"};
 constexpr Switch no_glob_option = {'g', no_glob_name, nullptr,
                                    "take * ? and [ in targets as ordinary characters"};
@@ -27,6 +30,7 @@ std::vector<Switch> all_switches(const Command& command) {
   if (takes_patterns(command)) out.push_back(no_glob_option);
   if (command.facts) out.push_back(json_option);
   out.push_back(mount_options);
+  out.push_back(trace_option);
   out.push_back(help_option);
   return out;
 }
@@ -163,8 +167,12 @@ std::optional<std::string> Arguments::value(const std::string& name) const {
 
 std::vector<std::string> command_first(std::vector<std::string> words) {
   auto at = words.begin();
-  while (at != words.end() && (at->starts_with("-o") || at->starts_with("--options"))) {
-    const bool value_follows = *at == "-o" || *at == "--options";
+  const auto is_common = [](const std::string& word) {
+    return word.starts_with("-o") || word.starts_with("--options") || word == "--trace" ||
+           word.starts_with("--trace=");
+  };
+  while (at != words.end() && is_common(*at)) {
+    const bool value_follows = *at == "-o" || *at == "--options" || *at == "--trace";
     if (++at != words.end() && value_follows) ++at;
   }
   if (at != words.end()) std::rotate(words.begin(), at, at + 1);
@@ -185,6 +193,10 @@ Result<Arguments> parse_arguments(const Command& command, std::vector<std::strin
   for (const std::string& list : out.given[mount_options.name]) {
     if (Status status = out.base.set_all(list); !status)
       return usage(command, "-o: " + status.error().message());
+  }
+  if (const auto file = out.value(trace_option.name)) {
+    if (Status status = out.base.set("trace", *file); !status)
+      return usage(command, "--trace: " + status.error().message());
   }
   return out;
 }

@@ -56,7 +56,8 @@ inline constexpr const char* no_glob_name = "no-glob";
 /// Returns true if the command takes several objects of a server, and so patterns for their names.
 bool takes_patterns(const Command& command);
 
-/// Moves the -o options that stand before the command behind it, where parse_arguments() takes them.
+/// Moves the options -o and --trace that stand before the command behind it, where parse_arguments() takes
+/// them.
 std::vector<std::string> command_first(std::vector<std::string> words);
 
 /// Returns an Error (usage) that names the mistake, if there is one. With --help the rest is not checked.

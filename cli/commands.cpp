@@ -171,6 +171,14 @@ constexpr auto df_switches = std::to_array<Switch>({
     {'h', "human", nullptr, "sizes such as 1.5G"},
     {'i', "inodes", nullptr, "show inodes instead of bytes"},
 });
+constexpr auto trace_switches = std::to_array<Switch>({
+    {0, "xid", "XID", "show only this call and its reply, such as 0x1234abcd; may be given again"},
+    {0, "slow", "TIME", "show only calls that took at least this time: 20ms, 300us, 1s"},
+    {0, "errors", nullptr,
+     "show only what failed, was sent again, or cannot be decoded, and lost connections"},
+    {'s', "summary", nullptr, "show only the sums at the end"},
+    {'f', "follow", nullptr, "wait for more at the end of the file, until interrupted"},
+});
 
 constexpr auto commands = std::to_array<Command>({
     {"ping", run_ping, "SERVER", "measure round-trip times to a server", ping_switches, 1, 1, true},
@@ -212,6 +220,8 @@ constexpr auto commands = std::to_array<Command>({
     {"truncate", run_truncate, "TARGET...", "set the size of files", truncate_switches, 1, any_number, true},
     {"df", run_df, "TARGET...", "show the free and used space of file systems", df_switches, 1, any_number,
      true},
+    {"trace", run_trace, "FILE...", "decode files that the option trace=FILE has recorded", trace_switches, 1,
+     any_number, true},
 });
 
 }  // namespace

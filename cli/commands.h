@@ -131,5 +131,7 @@ void run_chown(Call& call);
 void run_truncate(Call& call);
 // cmd_acl.cpp
 void run_acl(Call& call);
+// cmd_trace.cpp
+void run_trace(Call& call);
 
 }  // namespace nfsrdma::cli

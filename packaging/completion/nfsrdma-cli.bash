@@ -55,7 +55,7 @@ _nfsrdma_cli_candidates() {
     compgen -W "$names" -- "$word"
   elif [[ -z $command ]]; then
     compgen -W "$(_nfsrdma_cli_commands "$program")" -- "$word"
-  elif "$program" "$command" --help 2> /dev/null | sed 1q | grep -qw LOCAL; then
+  elif "$program" "$command" --help 2> /dev/null | sed 1q | grep -qwE 'LOCAL|FILE'; then
     compgen -f -- "$word"
   fi
 }
@@ -69,7 +69,7 @@ _nfsrdma_cli() {
   local program=${words[0]/#\~/$HOME} last=$((${#words[@]} - 1))
   for word in "${words[@]:1:last - 1}"; do
     case $word in
-      -o | --options) skip=1 ;;
+      -o | --options | --trace) skip=1 ;;
       -*) skip=0 ;;
       *)
         [[ $skip = 1 ]] || { command=$word; break; }
