@@ -85,10 +85,11 @@ Error with_exports(const Error& error, const MountOptions& options) {
               " lists what the server exports"};
 }
 
-connect::Surroundings surroundings(const ClientName& name) {
+connect::Surroundings surroundings(const ClientName& name, const TraceControl& trace) {
   connect::Surroundings out = connect::Surroundings::system(name.text());
   out.lock_records = lock_records_directory();
   out.many_users = true;
+  out.tap = trace.tapper();
   return out;
 }
 
@@ -98,7 +99,7 @@ Mount::Mount(MountOptions options, const std::vector<rpc::Address>& addresses, L
     : options_(std::move(options)),
       log_(std::move(log)),
       client_name_(identity_of(options_)),
-      server_(loop_, options_.target, addresses, log_, patience(options_), surroundings(client_name_)) {}
+      server_(loop_, options_.target, addresses, log_, patience(options_), surroundings(client_name_, trace_)) {}
 
 Mount::~Mount() {
   if (mounted_) unmount();
@@ -132,6 +133,7 @@ Result<T> Mount::run_to_its_end(async::Task<Result<T>> task) {
 
 Status Mount::start(int interrupt) {
   interrupt_ = interrupt;
+  trace_.start();
   const auto deadline = loop_.now() + options_.target.options.connect_timeout;
   if (auto done = run_to_its_end(server_.connect(deadline)); !done) return done;
   auto done = start_on_server();
@@ -464,7 +466,8 @@ std::string Mount::statistics(Show show) {
                   files_->holdings(),
                   ring_service_ ? &ring_service_->counters() : nullptr,
                   ring_door_ ? ring_door_->bytes().all() : 0,
-                  kernel_ahead_.bytes()};
+                  kernel_ahead_.bytes(),
+                  trace_.text()};
   for (const auto& channel : server_.channels()) {
     picture.connections.push_back({channel->up(), channel->address(), channel->established().fabric,
                                    channel->credits_in_use(), channel->calls(), channel->facts()});

@@ -27,6 +27,7 @@
 #include "fuse/requests.h"
 #include "fuse/ring_door.h"
 #include "fuse/statistics_files.h"
+#include "fuse/trace_control.h"
 
 namespace nfsrdma::fuse {
 
@@ -130,7 +131,9 @@ class Mount {
   int interrupt_ = -1;  // start()'s
   RequestCounters request_counters_;
   InitReply init_reply_;
-  StatisticsFiles statistics_files_{[this](Show show) { return statistics(show); }};
+  TraceControl trace_{options_.target.options, log_};
+  StatisticsFiles statistics_files_{[this](Show show) { return statistics(show); },
+                                    [this](std::string_view command) { return trace_.obey(command); }};
   async::Loop loop_;
   const async::TimePoint begun_ = loop_.now();
   const ClientName client_name_;

@@ -329,6 +329,10 @@ std::map<std::string, engine::CallCounters> calls_by_name(const engine::ServerCo
   return out;
 }
 
+std::string trace_text(const Picture& picture) {
+  return picture.trace;
+}
+
 std::string options_text(const MountOptions& options) {
   const connect::Options& to = options.target.options;
   const fs::CacheOptions& cache = options.cache;

@@ -50,6 +50,7 @@ struct Picture {
   /// Bytes of data of all rings, including rings that have ended and are still in use.
   std::uint64_t ring_bytes = 0;
   std::size_t kernel_ahead = 0;  ///< bytes that the kernel was set to read ahead; 0: it was not set
+  std::string trace = {};        ///< the text of the file that switches the trace
 };
 
 /// Returns the options in a form that could be given to -o.
@@ -57,6 +58,8 @@ std::string options_text(const MountOptions& options);
 /// Makes a text of a Picture, in one format.
 using Show = std::string (*)(const Picture& picture);
 std::string statistics_text(const Picture& picture);
+/// Returns whether there is a trace, and where.
+std::string trace_text(const Picture& picture);
 /// Returns the options with negotiated values in place of the requested ones.
 MountOptions options_in_force(const Picture& picture);
 /// Returns the counters of the calls to the server by their names, in capitals. Several counters may have one

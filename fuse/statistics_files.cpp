@@ -54,7 +54,7 @@ bool getattr(fuse_req_t raw, fuse_ino_t inode, fuse_file_info*) {
 }
 bool access(fuse_req_t raw, fuse_ino_t inode, int mask) {
   if (!is_ours(inode)) return false;
-  files_of(raw).access(raw, mask);
+  files_of(raw).access(raw, inode, mask);
   return true;
 }
 bool open(fuse_req_t raw, fuse_ino_t inode, fuse_file_info* info) {
@@ -65,6 +65,17 @@ bool open(fuse_req_t raw, fuse_ino_t inode, fuse_file_info* info) {
 bool read(fuse_req_t raw, fuse_ino_t inode, std::size_t size, off_t offset, fuse_file_info* info) {
   if (!is_ours(inode)) return false;
   files_of(raw).read(raw, size, offset, *info);
+  return true;
+}
+bool write(fuse_req_t raw, fuse_ino_t inode, const char* data, std::size_t size, off_t offset,
+           fuse_file_info*) {
+  if (!is_ours(inode)) return false;
+  files_of(raw).write(raw, inode, {data, size}, offset);
+  return true;
+}
+bool setattr(fuse_req_t raw, fuse_ino_t inode, struct stat*, int which, fuse_file_info*) {
+  if (!is_ours(inode)) return false;
+  files_of(raw).set_attributes(raw, inode, which);
   return true;
 }
 bool release(fuse_req_t raw, fuse_ino_t inode, fuse_file_info* info) {
@@ -114,8 +125,8 @@ fuse_ino_t StatisticsFiles::find(fuse_ino_t directory, std::string_view name) {
   return found == kFiles.end() ? 0 : inode_of(static_cast<std::size_t>(found - kFiles.begin()));
 }
 
-StatisticsFiles::StatisticsFiles(std::function<std::string(Show)> show)
-    : show_(std::move(show)), owner_(::getuid()), group_(::getgid()) {}
+StatisticsFiles::StatisticsFiles(std::function<std::string(Show)> show, Control control)
+    : show_(std::move(show)), control_(std::move(control)), owner_(::getuid()), group_(::getgid()) {}
 
 fuse_lowlevel_ops StatisticsFiles::in_front_of(const fuse_lowlevel_ops& behind) {
   using Table = fuse_lowlevel_ops;
@@ -130,7 +141,8 @@ fuse_lowlevel_ops StatisticsFiles::in_front_of(const fuse_lowlevel_ops& behind) 
   divert<&Table::statfs, fuse::statfs>(out);
   divert<&Table::flush, done>(out);
   divert<&Table::fsync, done>(out);
-  divert<&Table::setattr, not_permitted>(out);
+  divert<&Table::write, fuse::write>(out);
+  divert<&Table::setattr, fuse::setattr>(out);
   divert<&Table::getxattr, not_supported>(out);
   divert<&Table::setxattr, not_supported>(out);
   divert<&Table::removexattr, not_supported>(out);
@@ -156,7 +168,7 @@ bool StatisticsFiles::shows_itself(fuse_req_t raw) const {
 struct stat StatisticsFiles::stat(fuse_ino_t inode) const {
   struct stat out{};
   out.st_ino = inode;
-  out.st_mode = S_IFREG | 0400U;
+  out.st_mode = S_IFREG | (is_writable(inode) ? 0600U : 0400U);
   out.st_nlink = 1;
   out.st_uid = owner_;
   out.st_gid = group_;
@@ -181,12 +193,14 @@ void StatisticsFiles::attributes(fuse_req_t raw, fuse_ino_t inode) const {
   fuse_reply_attr(raw, &now, 0);
 }
 
-void StatisticsFiles::access(fuse_req_t raw, int mask) const {
-  fuse_reply_err(raw, (mask & ~R_OK) != 0 || !shows_itself(raw) ? EACCES : 0);
+void StatisticsFiles::access(fuse_req_t raw, fuse_ino_t inode, int mask) const {
+  const int possible = is_writable(inode) ? R_OK | W_OK : R_OK;
+  fuse_reply_err(raw, (mask & ~possible) != 0 || !shows_itself(raw) ? EACCES : 0);
 }
 
 void StatisticsFiles::open(fuse_req_t raw, fuse_ino_t inode, const fuse_file_info& info) {
-  if ((info.flags & O_ACCMODE) != O_RDONLY || !shows_itself(raw)) {
+  const bool writes = (info.flags & O_ACCMODE) != O_RDONLY;
+  if ((writes && !is_writable(inode)) || !shows_itself(raw)) {
     fuse_reply_err(raw, EACCES);
     return;
   }
@@ -207,6 +221,28 @@ void StatisticsFiles::read(fuse_req_t raw, std::size_t size, off_t offset, const
   const auto from = std::min<std::uint64_t>(static_cast<std::uint64_t>(offset), all.size());
   const std::string_view part = all.substr(from, size);
   fuse_reply_buf(raw, part.data(), part.size());
+}
+
+void StatisticsFiles::write(fuse_req_t raw, fuse_ino_t inode, std::string_view text, off_t offset) const {
+  if (!is_writable(inode) || offset != 0) {
+    fuse_reply_err(raw, is_writable(inode) ? EINVAL : EBADF);
+    return;
+  }
+  if (const int code = control_(text); code != 0) {
+    fuse_reply_err(raw, code);
+    return;
+  }
+  fuse_reply_write(raw, text.size());
+}
+
+void StatisticsFiles::set_attributes(fuse_req_t raw, fuse_ino_t inode, int which) const {
+  constexpr int kHarmless =
+      FUSE_SET_ATTR_SIZE | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW | FUSE_SET_ATTR_CTIME;
+  if (!is_writable(inode) || (which & ~kHarmless) != 0 || !shows_itself(raw)) {
+    fuse_reply_err(raw, EPERM);
+    return;
+  }
+  attributes(raw, inode);
 }
 
 void StatisticsFiles::release(fuse_req_t raw, const fuse_file_info& info) {

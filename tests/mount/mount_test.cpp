@@ -35,6 +35,7 @@
 #include "mount/mounting.h"
 #include "support/engine_fixture.h"
 #include "support/nfs_responder.h"
+#include "support/scratch.h"
 #include "support/skipped.h"
 
 namespace nfsrdma {
@@ -239,6 +240,38 @@ TEST_CASE(
   for (const auto& entry : std::filesystem::directory_iterator(m.place))
     names.insert(entry.path().filename());
   CHECK(names == std::set<std::string>{"f"});
+}
+
+TEST_CASE("mount: a trace is switched on and off while the mount is used, by words in a file of its root") {
+  Mounting m;
+  m.server.add_file("/f", "text");
+  m.mount();
+  const Scratch place("mount-trace");
+  const std::string control = m.path(".nfsrdma-trace"), file = place.path() + "/t.pcapng";
+  const auto tell = [&](const std::string& words) {
+    const int fd = ::open(control.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
+    REQUIRE(fd >= 0);
+    const ssize_t written = ::write(fd, words.data(), words.size());
+    const int code = written < 0 ? errno : 0;
+    ::close(fd);
+    return code;
+  };
+  CHECK(content_of(control) == "off\n");
+  CHECK(tell("on\n") == EINVAL);
+  CHECK(tell("on " + m.path("t") + "\n") == EXDEV);  // the daemon does not wait for itself
+  CHECK(tell("on " + file + "\n") == 0);
+  CHECK(content_of(m.path("f")) == "text");
+  CHECK(content_of(control).starts_with("on " + file + "\nwritten_bytes="));
+  CHECK(tell("off") == 0);
+  const auto size = files::file_size(file);
+  CHECK(size > 500);
+  struct stat facts{};
+  REQUIRE(::stat(m.path("f").c_str(), &facts) == 0);
+  CHECK(files::file_size(file) == size);
+  CHECK(::truncate(control.c_str(), 0) == 0);
+  CHECK(::chmod(control.c_str(), 0666) == -1);
+  CHECK(::unlink(control.c_str()) == -1);
+  CHECK(::open(m.path(".nfsrdma-stats").c_str(), O_WRONLY | O_CLOEXEC) == -1);
 }
 
 TEST_CASE(
