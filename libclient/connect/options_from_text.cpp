@@ -449,9 +449,8 @@ constexpr auto rows = std::to_array<Row>({
      set_busy_poll,
      get<&Options::busy_poll>},
     {{"trace", "a file",
-      "record the messages that go over RDMA to this file, for nfsrdma-cli trace or Wireshark; names, and "
-      "some "
-      "data and credentials, are in it (default: none)"},
+      "record the messages that go over RDMA to this file, for nfsrdma-cli trace or Wireshark; it holds names, "
+      "credentials and some data (default: none)"},
      set_trace,
      get<&Options::trace>},
     {{"trace_size", "bytes from 64K to 1T",
