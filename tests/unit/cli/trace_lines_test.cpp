@@ -9,11 +9,10 @@ namespace nfsrdma::cli {
 namespace {
 
 using namespace std::chrono_literals;
-using trace::Event;
 using trace::EventKind;
 
-Event a_reply() {
-  Event out;
+trace::Event a_reply() {
+  trace::Event out;
   out.kind = EventKind::reply;
   out.time_ns = 1'700'000'000'123'456'789;
   out.connection = 2;
@@ -43,7 +42,7 @@ TEST_CASE("trace: the line of a reply") {
 }
 
 TEST_CASE("trace: the line of a call that was sent again, and of a connection") {
-  Event event = a_reply();
+  trace::Event event = a_reply();
   event.kind = EventKind::call;
   event.to_server = true;
   event.round_trip.reset();
@@ -55,7 +54,7 @@ TEST_CASE("trace: the line of a call that was sent again, and of a connection") 
   const std::string line = trace_line(event);
   CHECK(line.substr(line.find('#')) ==
         "#2 > 0x00001234 NFSv4.2 COMPOUND [120 bytes, 32 credits asked, long call 5000, sent 2 times]");
-  Event lost;
+  trace::Event lost;
   lost.kind = EventKind::disconnected;
   lost.connection = 1;
   lost.text = "connection ended: reset by peer";
