@@ -52,7 +52,7 @@ bool is_contents(const Call& call, const SyncPlace& place) {
 
 /// A source that was found.
 struct SyncSource {
-  TreeSpot spot;    ///< the directory itself, if its contents are meant; else the directory that has the entry
+  TreeSpot spot;  ///< the directory itself, if its contents are meant; else the directory that has the entry
   TreeEntry entry;  ///< its name is "" if the contents are meant
   const Client* client = nullptr;
 };
@@ -88,8 +88,8 @@ Result<SyncSource> find_remote(Servers& servers, const Operand& operand, bool co
 
 /// DESTINATION.
 struct SyncDestination {
-  std::optional<TreeSpot> spot;           ///< none: it is missing, in a dry run
-  std::optional<Attributes> there;        ///< none: it is new
+  std::optional<TreeSpot> spot;     ///< none: it is missing, in a dry run
+  std::optional<Attributes> there;  ///< none: it is new
   const Client* client = nullptr;
 };
 
@@ -102,11 +102,14 @@ Result<SyncDestination> find_there(const SyncPlace& place, const std::optional<R
     out.client = remote->client;
   } else {
     struct stat facts{};
-    if (::stat(place.text.c_str(), &facts) == 0) out.there = attributes_of(facts);
-    else if (errno != ENOENT) return local_error(errno, "stat", place.text);
+    if (::stat(place.text.c_str(), &facts) == 0)
+      out.there = attributes_of(facts);
+    else if (errno != ENOENT)
+      return local_error(errno, "stat", place.text);
   }
   if (out.there && out.there->type != FileType::directory)
-    return Error(ErrorKind::usage, ENOTDIR, "sync", place.text, "is not a directory; name one, or a new name");
+    return Error(ErrorKind::usage, ENOTDIR, "sync", place.text,
+                 "is not a directory; name one, or a new name");
   return out;
 }
 
@@ -182,8 +185,9 @@ bool check_delete(Call& call, const std::vector<SyncPlace>& sources) {
   for (const SyncPlace& one : sources) {
     const bool contents = is_contents(call, one);
     if (!contents && names.insert(std::string(base_name(one.path()))).second) continue;
-    call.misused("with --delete, '" + one.text +
-                 "' would remove what another source brings to the same directory; run sync once for each source");
+    call.misused(
+        "with --delete, '" + one.text +
+        "' would remove what another source brings to the same directory; run sync once for each source");
     return false;
   }
   return true;
@@ -198,9 +202,10 @@ class Syncing {
 
  private:
   [[nodiscard]] std::optional<std::vector<SyncSource>> find_sources(const std::vector<SyncPlace>& places);
-  [[nodiscard]] std::unique_ptr<EntryCopier> make_copier(Tree& tree, Crowd& crowd, bool from_here, bool to_here) const;
-  [[nodiscard]] bool check_same(const SyncSource& source, const SyncPlace& place, const SyncDestination& destination,
-                                const SyncPlace& there);
+  [[nodiscard]] std::unique_ptr<EntryCopier> make_copier(Tree& tree, Crowd& crowd, bool from_here,
+                                                         bool to_here) const;
+  [[nodiscard]] bool check_same(const SyncSource& source, const SyncPlace& place,
+                                const SyncDestination& destination, const SyncPlace& there);
   void start(SyncRun& run, const SyncSource& source, const SyncDestination& destination);
   void say_end(const Tree& tree) const;
 
@@ -215,8 +220,8 @@ std::optional<std::vector<SyncSource>> Syncing::find_sources(const std::vector<S
   std::vector<SyncSource> out;
   for (const SyncPlace& one : places) {
     const bool contents = is_contents(call_, one);
-    auto found = one.is_local() ? find_local(one.text, contents)
-                                : find_remote(call_.servers, *one.target, contents);
+    auto found =
+        one.is_local() ? find_local(one.text, contents) : find_remote(call_.servers, *one.target, contents);
     if (!found) {
       call_.failed(found.error());
       has_found_all_ = false;
@@ -286,7 +291,8 @@ void Syncing::run(const std::vector<SyncPlace>& sources, const SyncPlace& place)
   for (std::size_t i = 0; i < found->size() && has_found_all_; ++i) {
     if (!check_same((*found)[i], sources[i], *destination, place)) return;
   }
-  Progress progress("sync", {}, !call_.has("quiet") && !call_.json() && !call_.has("verbose") && !rules_.is_dry);
+  Progress progress("sync", {},
+                    !call_.has("quiet") && !call_.json() && !call_.has("verbose") && !rules_.is_dry);
   Tree tree(call_, progress, rate_);
   tree.end_when_lost();
   Crowd crowd;
@@ -314,8 +320,10 @@ void run_sync(Call& call) {
   std::vector<SyncPlace> places;
   for (const std::string& operand : call.arguments.operands) {
     auto place = parse_place(call, operand);
-    if (place) places.push_back(*std::move(place));
-    else call.failed(place.error());
+    if (place)
+      places.push_back(*std::move(place));
+    else
+      call.failed(place.error());
   }
   if (places.size() < call.arguments.operands.size()) return;
   const SyncPlace destination = places.back();

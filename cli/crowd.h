@@ -44,7 +44,8 @@ class Crowd {
 struct TreeEntry {
   std::string name;
   Attributes attributes;
-  std::optional<std::uint32_t> kept_mode = {};  ///< permissions that the copy gets instead of those of `attributes`
+  std::optional<std::uint32_t> kept_mode =
+      {};  ///< permissions that the copy gets instead of those of `attributes`
 };
 
 class Tree {

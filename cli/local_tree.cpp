@@ -126,8 +126,10 @@ Result<std::vector<LocalEntry>> LocalDirectory::list(const std::function<void(co
     const std::string name = static_cast<const char*>(one->d_name);
     if (name == "." || name == "..") continue;
     auto found = entry(name);
-    if (found) out.push_back(*std::move(found));
-    else failed(found.error());
+    if (found)
+      out.push_back(*std::move(found));
+    else
+      failed(found.error());
   }
   if (errno != 0) return local_error(errno, "readdir", path());
   return out;

@@ -19,7 +19,8 @@ namespace nfsrdma::cli {
 struct LocalEntry {
   std::string name;
   struct stat facts{};
-  std::optional<std::uint32_t> kept_mode = {};  ///< permissions that the copy gets instead of those of `facts`
+  std::optional<std::uint32_t> kept_mode =
+      {};  ///< permissions that the copy gets instead of those of `facts`
 };
 Attributes attributes_of(const struct stat& facts);
 

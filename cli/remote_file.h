@@ -12,8 +12,8 @@ namespace nfsrdma::cli {
 
 /// A file that a put creates or replaces.
 struct Replaced {
-  Remote remote;                           ///< its own path: no directory, no symbolic link at the end
-  std::optional<Attributes> there;         ///< of the file that is there
+  Remote remote;                    ///< its own path: no directory, no symbolic link at the end
+  std::optional<Attributes> there;  ///< of the file that is there
 
   [[nodiscard]] std::optional<std::uint32_t> kept_mode() const;  ///< its permissions
 };

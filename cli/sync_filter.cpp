@@ -37,7 +37,8 @@ bool take_one(std::string_view& pattern, char c) {
   if (pattern[0] == '[') {
     if (const auto has = take_class(pattern, c)) return *has && c != '/';
   }
-  if (pattern[0] == '\\' && pattern.size() > 1) pattern.remove_prefix(1);
+  if (pattern[0] == '\\' && pattern.size() > 1)
+    pattern.remove_prefix(1);
   else if (pattern[0] == '?') {
     pattern.remove_prefix(1);
     return c != '/';

@@ -37,7 +37,7 @@ class SyncFilter {
     std::string pattern;  ///< without the slashes at its begin and end, and without "/***"
     bool excludes = false;
     bool is_anchored = false, directories_only = false;
-    bool whole_paths = false;   ///< compared with paths, not with the last name
+    bool whole_paths = false;    ///< compared with paths, not with the last name
     bool with_contents = false;  ///< "/***": matches everything below, too
   };
   void add(std::string_view pattern, bool excludes);

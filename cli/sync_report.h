@@ -32,7 +32,8 @@ class SyncReport {
   [[nodiscard]] double seconds() const;
 
   struct Sums {
-    std::uint64_t looked_at = 0, unchanged = 0, copied = 0, bytes = 0, directories = 0, changed = 0, removed = 0;
+    std::uint64_t looked_at = 0, unchanged = 0, copied = 0, bytes = 0, directories = 0, changed = 0,
+                  removed = 0;
   };
 
   const Call& call_;

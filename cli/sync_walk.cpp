@@ -115,7 +115,8 @@ void SyncRun::walk(const SyncNode::Ref& node) {
   if (!there) return means_.tree.failed(there.error());
   if (!means_.tree.going()) return unread();  // a listing may have ended early
   if (node->there && node->is_named && have_other_traits(node->source, *node->there, rules_.keep))
-    did(SyncAction::set_traits, node->path.empty() ? "./" : node->path + "/", trait_of(node->source, *node->there));
+    did(SyncAction::set_traits, node->path.empty() ? "./" : node->path + "/",
+        trait_of(node->source, *node->there));
   std::erase_if(source->entries, [&](const TreeEntry& one) { return is_left_out(node->path, one); });
   SyncPlan plan = make_plan(source->entries, *there, rules_);
   std::erase_if(plan.extraneous, [&](const TreeEntry& one) {
@@ -139,9 +140,12 @@ void SyncRun::carry_out(const SyncNode::Ref& node, const SyncPlan& plan) {
   std::map<const char*, std::vector<TreeEntry>> copies;  // by their reasons
   std::vector<SyncStep> blocked;
   for (const SyncStep& step : plan.steps) {
-    if (step.verdict != Verdict::copy) act(node, step);
-    else if (is_in_directory_place(step) && rules_.removes) blocked.push_back(step);
-    else if (clear_way(node, step)) copies[step.reason].push_back(step.source);
+    if (step.verdict != Verdict::copy)
+      act(node, step);
+    else if (is_in_directory_place(step) && rules_.removes)
+      blocked.push_back(step);
+    else if (clear_way(node, step))
+      copies[step.reason].push_back(step.source);
   }
   if (means_.report != nullptr)
     means_.report->looked_at(static_cast<std::uint64_t>(std::ranges::count_if(
@@ -157,16 +161,21 @@ void SyncRun::act(const SyncNode::Ref& node, const SyncStep& step) {
     });
   };
   switch (step.verdict) {
-    case Verdict::directory: return later(&SyncRun::enter);
-    case Verdict::compare_contents: return later(&SyncRun::compare_contents);
-    case Verdict::compare_texts: return later(&SyncRun::compare_texts);
-    case Verdict::set_traits: return later(&SyncRun::set_traits);
+    case Verdict::directory:
+      return later(&SyncRun::enter);
+    case Verdict::compare_contents:
+      return later(&SyncRun::compare_contents);
+    case Verdict::compare_texts:
+      return later(&SyncRun::compare_texts);
+    case Verdict::set_traits:
+      return later(&SyncRun::set_traits);
     case Verdict::unsupported:
       return means_.tree.failed(Error(ErrorKind::local, EOPNOTSUPP, means_.tree.operation(),
                                       node->from.text(step.source.name),
                                       "is a device, a FIFO or a socket; skipped"));
     case Verdict::unchanged:
-    case Verdict::copy: return count_unchanged();
+    case Verdict::copy:
+      return count_unchanged();
   }
 }
 
@@ -278,7 +287,8 @@ bool SyncRun::is_verified(SyncNode& node, const std::string& name) {
     return false;
   }
   if (source->attributes.type != FileType::regular) return true;
-  const auto wanted = node.from.sum(*source, means_.tree, false), found = node.to->sum(*copy, means_.tree, true);
+  const auto wanted = node.from.sum(*source, means_.tree, false),
+             found = node.to->sum(*copy, means_.tree, true);
   if (wanted && found && wanted->sha256 == found->sha256) return true;
   if (!wanted || !found) {
     means_.tree.failed(wanted ? found.error() : wanted.error());
@@ -355,12 +365,14 @@ bool SyncRun::remove(const TreeSpot& in, const std::string& path, const std::vec
   std::vector<TreeEntry> files;
   bool is_empty = true;
   for (const TreeEntry& one : entries) {
-    if (!means_.tree.going() || is_kept(path, one)) is_empty = false;
-    else if (is_directory(one)) is_empty = remove_directory(in, path, one) && is_empty;
-    else files.push_back(one);
+    if (!means_.tree.going() || is_kept(path, one))
+      is_empty = false;
+    else if (is_directory(one))
+      is_empty = remove_directory(in, path, one) && is_empty;
+    else
+      files.push_back(one);
   }
-  const auto results =
-      rules_.is_dry ? std::vector<Status>(files.size()) : in.remove_files(files);
+  const auto results = rules_.is_dry ? std::vector<Status>(files.size()) : in.remove_files(files);
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (results[i]) {
       did(SyncAction::remove, path_below(path, files[i].name), "");

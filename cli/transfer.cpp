@@ -17,7 +17,7 @@ constexpr std::size_t fewest_requests = 8;  // for large rsize: a pause of the p
 /// Bytes of an upload that are held until the server has written them to its disk. The library lets fewer (32
 /// MiB) wait before it has the server do that in the background.
 constexpr std::uint64_t bytes_held = 64U << 20;
-constexpr std::uint64_t rate_steps = 4;  // in a second, for a limited transfer
+constexpr std::uint64_t rate_steps = 4;                 // in a second, for a limited transfer
 constexpr std::chrono::milliseconds longest_wait{200};  // redraws the progress bar meanwhile
 
 /// Runs the client until something has happened there or on the local side, or a signal has come.
@@ -52,7 +52,8 @@ Depth limited(Depth depth, std::size_t size, std::uint64_t rate) {
 std::size_t chunk_size_for(std::size_t most, std::uint64_t rate) {
   constexpr std::uint64_t block = 4096, least = 64U << 10;
   if (rate == 0) return most;
-  return static_cast<std::size_t>(std::clamp<std::uint64_t>(rate / rate_steps / block * block, std::min<std::uint64_t>(least, most), most));
+  return static_cast<std::size_t>(std::clamp<std::uint64_t>(rate / rate_steps / block * block,
+                                                            std::min<std::uint64_t>(least, most), most));
 }
 
 Error interrupted() {

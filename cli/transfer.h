@@ -153,10 +153,10 @@ class Upload {
   Ring ring_;
   std::size_t most_requests_;
   std::uint64_t size_ = UINT64_MAX;  ///< of hold_last()
-  bool ended_ = false;          ///< the source has no more
-  std::uint64_t provided_ = 0;  ///< chunks that got a buffer
-  std::uint64_t sent_ = 0;      ///< chunks given to the server
-  std::uint64_t released_ = 0;  ///< chunks whose buffers are free again
+  bool ended_ = false;               ///< the source has no more
+  std::uint64_t provided_ = 0;       ///< chunks that got a buffer
+  std::uint64_t sent_ = 0;           ///< chunks given to the server
+  std::uint64_t released_ = 0;       ///< chunks whose buffers are free again
   std::size_t under_way_ = 0;
   std::uint64_t bytes_ = 0;    ///< bytes read from the source
   std::uint64_t written_ = 0;  ///< bytes that the server took

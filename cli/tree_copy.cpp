@@ -171,8 +171,8 @@ void TreeCopy::directory(const Remote& from, const Remote& to, const Attributes&
       others.push_back(std::move(one));
     } else if (are_same(one.attributes, *copy_)) {
       // Paths do not show that the copy is inside the directory that is copied, if a link leads there.
-      tree_.failed(Error(ErrorKind::usage, EINVAL, "cp", from.child(one.name).text(),
-                         "is the copy itself; skipped"));
+      tree_.failed(
+          Error(ErrorKind::usage, EINVAL, "cp", from.child(one.name).text(), "is the copy itself; skipped"));
     } else {
       crowd_.add([this, from, to, here, one] {
         directory(from.child(one.name), to.child(one.name), one.attributes, here);
@@ -242,8 +242,8 @@ void TreeCopy::together(const Where& where, const std::vector<TreeEntry>& files)
     } else if (has_changed(attributes, *got[i])) {
       alone(where, files[i], Listed::out_of_date);
     } else {
-      sent.push_back({files[i].name, rooms[i].first(got[i]->count),
-                      mode_of(attributes, files[i].kept_mode), traits_of(attributes)});
+      sent.push_back({files[i].name, rooms[i].first(got[i]->count), mode_of(attributes, files[i].kept_mode),
+                      traits_of(attributes)});
     }
   }
   const auto done = write_small(tree_, where->to.remote(), sent, rules_);

@@ -219,9 +219,8 @@ void get_tree(Call& call, const Remote& from, const std::string& to) {
   Crowd crowd;
   const CopyRules rules = rules_of(call);
   TreeGet get(tree, crowd, rules);
-  const auto root = place.name.empty()
-                        ? above
-                        : LocalDirectory::make_in(*above, place.name, *attributes, rules.keep);
+  const auto root =
+      place.name.empty() ? above : LocalDirectory::make_in(*above, place.name, *attributes, rules.keep);
   if (!root) return call.failed(root.error());
   if (call.has("update")) {
     struct stat facts{};

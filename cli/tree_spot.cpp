@@ -37,7 +37,8 @@ Status set_remote(const Remote& file, const Attributes& traits, Keep keep) {
   const auto now = (*opened)->attributes();
   if (!now) return now.error();
   if (!are_same(*named, *now))
-    return Error(ErrorKind::usage, EBUSY, "set attributes", file.text(), "has become a symbolic link; skipped");
+    return Error(ErrorKind::usage, EBUSY, "set attributes", file.text(),
+                 "has become a symbolic link; skipped");
   return apply_traits(**opened, traits_of(traits));
 }
 

@@ -19,8 +19,8 @@ namespace nfsrdma::cli {
 
 class TreeSpot {
  public:
-  TreeSpot(LocalDirectory::Ref local) : local_(std::move(local)) {}   // NOLINT: implicit on purpose
-  TreeSpot(Remote remote) : remote_(std::move(remote)) {}             // NOLINT: implicit on purpose
+  TreeSpot(LocalDirectory::Ref local) : local_(std::move(local)) {}  // NOLINT: implicit on purpose
+  TreeSpot(Remote remote) : remote_(std::move(remote)) {}            // NOLINT: implicit on purpose
 
   [[nodiscard]] bool is_local() const { return local_ != nullptr; }
   [[nodiscard]] const LocalDirectory::Ref& local() const { return local_; }

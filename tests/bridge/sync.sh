@@ -33,11 +33,12 @@ compare() {
   rsync_status=$?
   cli sync -vq "$@" "$src/" "$url/copy" > "$work/sync.out" 2> "$work/sync.err"
   sync_status=$?
-  [ "$(tree "$ref")" = "$(tree "$copy")" ] && diff -r --no-dereference "$ref" "$copy" > "$work/diff" 2>&1 || same_trees=different
+  { diff <(tree "$ref") <(tree "$copy") && diff -r --no-dereference "$ref" "$copy"; } > "$work/diff" 2>&1 || same_trees=different
   printf '%s|%s (%s)|%s (%s)|%s\n' "$name" \
     "$(sed -E '/^(sending|$)/d; s/^[<>c.][fdLDS][^ ]* +//; s/^\*deleting +/-/' "$work/rsync.out" | LC_ALL=C sort | short)" "$rsync_status" \
     "$(sed -E 's/ \(.*//; s/^delete /-/; s/^[a-z]+ +//' "$work/sync.out" | LC_ALL=C sort | short)" "$sync_status" "$same_trees" >> "$work/table"
   same "$name: the trees of rsync and sync" "$expected" "$same_trees"
+  [ "$same_trees" = "$expected" ] || head -5 "$work/diff"
 }
 expected=same
 # both STATUS-OF-RSYNC STATUS-OF-SYNC
@@ -74,7 +75,7 @@ compare "directory becomes a file" 'true' --delete
 compare "link becomes a file" 'rm link; echo file > link'
 compare "file becomes a link" 'rm link; ln -s a link'
 compare "excluded, and --delete" 'echo o > d/x.o; echo n > n' --delete --exclude '*.o'
-as_user bash -c "echo old > '$ref/old.o'; echo old > '$copy/old.o'; mkdir '$ref/half' '$copy/half'; for t in '$ref' '$copy'; do echo o > \$t/half/k.o; echo o > \$t/half/old; done"
+as_user bash -c "echo old > '$ref/old.o'; echo old > '$copy/old.o'; mkdir '$ref/half' '$copy/half'; for t in '$ref' '$copy'; do echo o > \$t/half/k.o; touch -d @1 \$t/half; done"
 compare "excluded in the copy, and --delete" 'true' --delete --exclude '*.o'
 check "excluded in the copy: it is kept" test -e "$copy/old.o" -a -e "$copy/half/k.o"
 compare "include before exclude" 'echo 1 > keep.o' --delete --include keep.o --exclude '*.o'

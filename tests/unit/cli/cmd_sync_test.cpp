@@ -61,12 +61,15 @@ TEST_CASE("cli: sync copies a tree in each direction, and finds it unchanged the
   CHECK(shell.client().stat("/u/sub")->modified.seconds == 3000);
   CHECK(shell.client().stat("/u")->modified.seconds == 4000);
   shell.server.clear_calls();
-  CHECK(sums(shell.run({"sync", here.path("t/"), "srv:/u"})).starts_with("0 copied (0 B), 6 unchanged, 0 with"));
-  for (const nfs4::nfs_opnum4 op : {nfs4::OP_WRITE, nfs4::OP_OPEN, nfs4::OP_SETATTR, nfs4::OP_RENAME, nfs4::OP_CREATE})
+  CHECK(sums(shell.run({"sync", here.path("t/"), "srv:/u"}))
+            .starts_with("0 copied (0 B), 6 unchanged, 0 with"));
+  for (const nfs4::nfs_opnum4 op :
+       {nfs4::OP_WRITE, nfs4::OP_OPEN, nfs4::OP_SETATTR, nfs4::OP_RENAME, nfs4::OP_CREATE})
     CHECK(shell.server.count(op) == 0);
 
   CHECK(sums(shell.run({"sync", "srv:/u/", back.path("v")})).starts_with("6 copied"));
-  CHECK(sums(shell.run({"sync", "srv:/u/", back.path("v")})).starts_with("0 copied (0 B), 6 unchanged, 0 with"));
+  CHECK(sums(shell.run({"sync", "srv:/u/", back.path("v")}))
+            .starts_with("0 copied (0 B), 6 unchanged, 0 with"));
   CHECK(back.read("v/sub/b") == "22");
   CHECK(back.read("v/\xff\xfe odd\n") == "3");
   CHECK(back.facts("v/a").st_mtim.tv_nsec == 123'456'789);
@@ -118,7 +121,8 @@ TEST_CASE("cli: sync copies what has another size, time, text or type, and nothi
   std::filesystem::remove(here.path("t/empty"));
   here.write("t/empty/now", "a directory");
   CHECK(lines_in_order(shell.run({"sync", "-v", "-q", here.path("t/"), "srv:/u"}).out) ==
-        "copy   a (size) copy   empty/now (new) copy   link (text) copy   sub/b (time) mkdir  empty/ set    ./ (time)");
+        "copy   a (size) copy   empty/now (new) copy   link (text) copy   sub/b (time) mkdir  empty/ set    "
+        "./ (time)");
   CHECK(shell.content("/u/a") == "other size");
   CHECK(shell.content("/u/sub/b") == "33");
   CHECK(shell.content("/u/empty/now") == "a directory");
@@ -167,7 +171,8 @@ TEST_CASE("cli: sync --delete removes what the source does not have, and nothing
   here.write("t/a", "1");
   here.write("t/d/b", "2");
   here.write("t/x.o", "3");
-  for (const char* name : {"/u/old", "/u/d/old", "/u/gone/deep/er", "/u/kept.o", "/u/half/kept.o", "/u/half/old"})
+  for (const char* name :
+       {"/u/old", "/u/d/old", "/u/gone/deep/er", "/u/kept.o", "/u/half/kept.o", "/u/half/old"})
     shell.server.add_file(name, "old");
   CHECK(shell.status({"sync", "-q", here.path("t/"), "srv:/u"}) == 0);
   CHECK(shell.is_there("/u/old"));
@@ -175,8 +180,8 @@ TEST_CASE("cli: sync --delete removes what the source does not have, and nothing
   CHECK(dry.out.find("delete gone/deep/er\n") != std::string::npos);
   CHECK(dry.out.find(".o") == std::string::npos);
   CHECK(shell.is_there("/u/gone/deep/er"));
-  CHECK(sums(shell.run({"sync", "--delete", "--exclude", "*.o", here.path("t/"), "srv:/u"})).find(" 6 deleted") !=
-        std::string::npos);
+  CHECK(sums(shell.run({"sync", "--delete", "--exclude", "*.o", here.path("t/"), "srv:/u"}))
+            .find(" 6 deleted") != std::string::npos);
   CHECK(shell.names("/u") == "a d half kept.o x.o");
   CHECK(shell.names("/u/half") == "kept.o");
   CHECK(shell.names("/u/d") == "b");
@@ -263,9 +268,12 @@ TEST_CASE("cli: sync --json has one object for each action, and the sums") {
   here.write("t/\xff", "123");
   const Ran ran = shell.run({"sync", "--json", here.path("t"), "srv:/u"});
   CHECK(ran.out.find(R"({"action":"mkdir","path":"t/","dry_run":false})") != std::string::npos);
-  CHECK(ran.out.find(R"("path_hex":"742fff","reason":"new","bytes":3,"dry_run":false})") != std::string::npos);
-  CHECK(ran.out.find(R"({"action":"summary","files":1,"copied":1,"bytes":3,"unchanged":0,"changed":0,"directories":1,"deleted":0,"failed":0,)") !=
+  CHECK(ran.out.find(R"("path_hex":"742fff","reason":"new","bytes":3,"dry_run":false})") !=
         std::string::npos);
+  CHECK(
+      ran.out.find(
+          R"({"action":"summary","files":1,"copied":1,"bytes":3,"unchanged":0,"changed":0,"directories":1,"deleted":0,"failed":0,)") !=
+      std::string::npos);
 }
 
 TEST_CASE("cli: sync --verify removes a copy that differs from its source") {
@@ -288,7 +296,8 @@ TEST_CASE("cli: sync --verify removes a copy that differs from its source") {
   CHECK(shell.content("/u/a") == "text");
 }
 
-TEST_CASE("cli: sync of 20,000 unchanged files takes one listing for each directory, and nothing for each file") {
+TEST_CASE(
+    "cli: sync of 20,000 unchanged files takes one listing for each directory, and nothing for each file") {
   Shell shell;
   const Place here;
   constexpr int directories = 200, files = 100;
@@ -347,7 +356,8 @@ TEST_CASE("cli: get -ru and put -ru copy what is missing in a tree, and nothing 
   const Place here, back;
   write_tree(here);
   // The server's clock begins at 1000.
-  for (const auto& one : std::filesystem::recursive_directory_iterator(here.path("t"))) set_time(one.path(), 10);
+  for (const auto& one : std::filesystem::recursive_directory_iterator(here.path("t")))
+    set_time(one.path(), 10);
   CHECK(shell.status({"put", "-ruq", here.path("t"), "srv:/u"}) == 0);
   CHECK((shell.content("/u/sub/deep/large") == pattern(200'000)));
   shell.server.clear_calls();
@@ -399,6 +409,87 @@ TEST_CASE("cli: --resume goes on with a large file where it was cut off, and not
     CHECK(shell.server.count(nfs4::OP_WRITE) < 45);
     CHECK(ok(shell.client().remove_file("/u/f")));
   }
+}
+
+TEST_CASE("cli: --resume begins anew if the source has changed, and get goes on, too") {
+  Shell shell;
+  const Place here;
+  const std::string text = pattern(70'000'000), other = pattern(70'000'000, 2);
+  shell.server.add_file("/t/f", text);
+  shell.set_mode("/t/f", 0644, 1000);
+  const PartOf of{text.size(), {1000, 7}};
+  const std::string part = part_name("f", of);
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"get", "-q", "--resume", "srv:/t/f", here.path("f")},
+        std::vector<std::string>{"get", "-rqT", "--resume", "srv:/t", here.path()},
+        std::vector<std::string>{"sync", "-q", "--resume", "srv:/t/", here.path()}}) {
+    CAPTURE(words[0] + words[1]);
+    shell.server.answer(nfs4::OP_READ, nfs4::NFS4ERR_IO, 100, 50);
+    CHECK(shell.status(words) == 1);
+    CHECK(here.names() == part);
+    CHECK(here.facts(part).st_size >= static_cast<off_t>(part_step));
+    heal(shell);
+    shell.server.clear_calls();
+    CHECK(shell.status(words) == 0);
+    CHECK(here.names() == "f");
+    CHECK((here.read("f") == text));
+    CHECK(shell.server.count(nfs4::OP_READ) < 45);
+    std::filesystem::remove(here.path("f"));
+  }
+  shell.server.answer(nfs4::OP_READ, nfs4::NFS4ERR_IO, 100, 50);
+  CHECK(shell.status({"sync", "-q", "--resume", "srv:/t/", here.path()}) == 1);
+  heal(shell);
+  shell.server.add_file("/t/f", other);
+  shell.set_mode("/t/f", 0644, 2000);
+  // --delete leaves the part alone; the copy replaces it.
+  CHECK(shell.status({"sync", "-q", "--resume", "--delete", "srv:/t/", here.path()}) == 0);
+  CHECK(here.names() == "f");
+  CHECK((here.read("f") == other));
+}
+
+TEST_CASE("cli: sync copies from one server to another, and finds it unchanged the next time") {
+  Shell shell;
+  NfsServer second;
+  const std::string there = "nfs://127.0.0.1/u?port=" + std::to_string(second.port());
+  shell.server.add_file("/t/a", "1");
+  shell.server.add_file("/t/large", pattern(3'000'001));
+  shell.server.add_symlink("/t/link", "a");
+  second.add_file("/u/old", "old");
+  CHECK(sums(shell.run({"sync", "--delete", "srv:/t/", there})).find("3 copied") == 0);
+  CHECK((second.stable_content("/u/large") == pattern(3'000'001)));
+  CHECK(second.content("/u/a") == "1");
+  CHECK_FALSE(second.content("/u/old"));
+  CHECK(sums(shell.run({"sync", "srv:/t/", there})).find("0 copied (0 B), 3 unchanged") == 0);
+  CHECK(second.problems() == "");
+}
+
+TEST_CASE("cli: sync takes a link that was put in a directory's place for what it is, and writes nothing through it") {
+  Shell shell;
+  const Place here;
+  here.write("t/d/f", "new");
+  shell.server.add_file("/other/f", "old");
+  shell.server.add_symlink("/u/d", "/other");
+  CHECK(shell.status({"sync", "-q", here.path("t/"), "srv:/u"}) == 0);
+  CHECK(shell.content("/other/f") == "old");
+  CHECK(shell.client().stat("/u/d", false)->type == FileType::directory);
+  CHECK(shell.content("/u/d/f") == "new");
+  // Nothing is deleted through one either.
+  shell.server.add_symlink("/u/gone", "/other");
+  CHECK(shell.status({"sync", "-q", "--delete", here.path("t/"), "srv:/u"}) == 0);
+  CHECK(shell.names("/u") == "d");
+  CHECK(shell.content("/other/f") == "old");
+}
+
+TEST_CASE("cli: sync refuses options that are no numbers, and files of patterns that are not there") {
+  Shell shell;
+  const Place here;
+  here.write("t/a", "1");
+  CHECK(shell.status({"sync", "--bwlimit", "fast", here.path("t/"), "srv:/u"}) == 2);
+  CHECK(shell.status({"sync", "--bwlimit", "0", here.path("t/"), "srv:/u"}) == 2);
+  CHECK(shell.status({"sync", "--exclude-from", here.path("none"), here.path("t/"), "srv:/u"}) == 1);
+  CHECK(shell.status({"sync", "-T", here.path("t"), here.path("t"), "srv:/u"}) == 2);
+  CHECK(shell.status({"sync", here.path("t"), "srv:relative"}) == 2);
+  CHECK(shell.names("/").empty());
 }
 
 }  // namespace nfsrdma::cli

@@ -11,7 +11,7 @@ TEST_CASE("pace: what is moved has to wait until the rate allows it") {
   using namespace std::chrono_literals;
   Pace pace(1000);
   const Pace::Clock::time_point start(100s);
-  CHECK(pace.take(500, start) == 0s);     // within the credit of one second
+  CHECK(pace.take(500, start) == 0s);  // within the credit of one second
   CHECK(pace.take(500, start) == 0s);
   CHECK(pace.take(2000, start) == 2s);
   CHECK(pace.take(0, start + 1s) == 1s);

@@ -21,14 +21,16 @@ TEST_CASE("part: its name tells the version of the source, and is no longer than
   CHECK(is_part_of(name, "disk.img"));
   CHECK_FALSE(is_part_of(name, "disk"));
   CHECK_FALSE(is_part_of(name, "disk.imgs"));
-  for (const char* other : {"", ".", "disk.img", ".x.nfsrdma-part-", ".x.nfsrdma-part-0123456789abcdeg", ".nfsrdma-part-0123456789abcdef"})
+  for (const char* other : {"", ".", "disk.img", ".x.nfsrdma-part-", ".x.nfsrdma-part-0123456789abcdeg",
+                            ".nfsrdma-part-0123456789abcdef"})
     CHECK_FALSE(is_part_name(other));
   const std::string longest(255, 'n');
   CHECK(part_name(longest, of).size() == 255);
   CHECK(part_name(longest, of) != part_name(std::string(254, 'n') + "m", of));
 }
 
-TEST_CASE("part: a copy goes on with its own one, at a multiple of the step, and removes those of other versions") {
+TEST_CASE(
+    "part: a copy goes on with its own one, at a multiple of the step, and removes those of other versions") {
   const Place here;
   const Descriptor directory(::open(here.path().c_str(), O_RDONLY | O_DIRECTORY));
   const PartOf of{3 * part_step, {5, 7}}, later{3 * part_step, {6, 7}};

@@ -94,11 +94,11 @@ TEST_CASE("sync plan: types that differ are copied, and what no copy has is left
 }
 
 TEST_CASE("sync plan: the destination's further entries are extraneous, by their exact names") {
-  const SyncPlan plan = make_plan({plan_entry("a", FileType::regular, 1, {1, 0}), plan_entry("\xff", FileType::fifo, 0, {})},
-                                  {plan_entry("A", FileType::regular, 1, {1, 0}),
-                                   plan_entry("a", FileType::directory, 1, {1, 0}),
-                                   plan_entry("\xff", FileType::fifo, 0, {})},
-                                  {});
+  const SyncPlan plan =
+      make_plan({plan_entry("a", FileType::regular, 1, {1, 0}), plan_entry("\xff", FileType::fifo, 0, {})},
+                {plan_entry("A", FileType::regular, 1, {1, 0}),
+                 plan_entry("a", FileType::directory, 1, {1, 0}), plan_entry("\xff", FileType::fifo, 0, {})},
+                {});
   CHECK(plan.steps.size() == 2);
   REQUIRE(plan.extraneous.size() == 1);
   CHECK(plan.extraneous[0].name == "A");
