@@ -17,14 +17,6 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using Clock = std::chrono::steady_clock;
 
-/// Returns what Call::targets() returns for all operands.
-std::optional<std::vector<Operand>> server_targets(Call& call) {
-  std::vector<std::string> operands;
-  operands.reserve(call.arguments.operands.size());
-  for (const std::string& operand : call.arguments.operands) operands.push_back(server_target(operand));
-  return call.targets(operands);
-}
-
 std::string in_milliseconds(double ns) {
   return fixed(ns / 1e6, 3);
 }
@@ -334,6 +326,13 @@ std::string server_target(const std::string& operand) {
   const bool bare = operand.find_first_of("/:") == std::string::npos ||
                     (operand.starts_with('[') && operand.ends_with(']'));
   return bare ? operand + ":/" : operand;
+}
+
+std::optional<std::vector<Operand>> server_targets(Call& call) {
+  std::vector<std::string> operands;
+  operands.reserve(call.arguments.operands.size());
+  for (const std::string& operand : call.arguments.operands) operands.push_back(server_target(operand));
+  return call.targets(operands);
 }
 
 void run_ping(Call& call) {

@@ -21,6 +21,9 @@ constexpr auto doctor_switches = std::to_array<Switch>({
     {0, "write", nullptr, "make a file in the target's directory, too, write and read it, and remove it"},
     {0, "limit", "SECONDS", "end after this time whatever happens (default 30)"},
 });
+constexpr auto config_switches = std::to_array<Switch>({
+    {'c', "changed", nullptr, "only the options that do not have their defaults"},
+});
 constexpr auto exports_switches = std::to_array<Switch>({
     {'m', "mounts", nullptr,
      "list the clients that have mounted them instead, as recorded by the server's mount service"},
@@ -189,6 +192,8 @@ constexpr auto commands = std::to_array<Command>({
     {"info", run_info, "SERVER...", "show what was negotiated with a server", {}, 1, any_number, true},
     {"doctor", run_doctor, "TARGET", "find out why a target does not work, or is slow", doctor_switches, 1, 1,
      true},
+    {"config", run_config, "TARGET...", "show the options for a target, and where each comes from",
+     config_switches, 1, any_number, true},
     {"exports", run_exports, "SERVER...", "list what a server exports", exports_switches, 1, any_number,
      true},
     {"ls", run_ls, "TARGET...", "list directories", ls_switches, 1, any_number, true},

@@ -91,12 +91,16 @@ std::span<const Command> all_commands();
 /// threads.
 std::uint32_t creation_mask();
 
+// cmd_config.cpp
+void run_config(Call& call);
 // cmd_doctor.cpp
 void run_doctor(Call& call);
 // cmd_server.cpp
 /// Returns the target that an operand stands for. Commands about a server also accept a bare host, whose root is
 /// meant.
 std::string server_target(const std::string& operand);
+/// Returns what Call::targets() returns for all operands of such a command.
+std::optional<std::vector<Operand>> server_targets(Call& call);
 void run_ping(Call& call);
 void run_info(Call& call);
 void run_exports(Call& call);

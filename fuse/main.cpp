@@ -275,8 +275,23 @@ int in_background(const MountOptions& options) {
   return conclude(options, child, report_of(child, pipe[0]));
 }
 
+/// Returns where the configuration of a mount is. What mount(8) mounts for root must not depend on whose HOME root
+/// has at the moment, so it follows the system's file only.
+connect::Sources sources_for(const std::string& name, bool is_root) {
+  connect::Sources out = connect::Sources::of_process();
+  if (is_root && is_helper(name)) out.user_file.clear();
+  return out;
+}
+
 int main_of(const std::string& name, const std::vector<std::string>& words) {
-  auto options = parse_command_line(name, words, ::geteuid() == 0);
+  const bool is_root = ::geteuid() == 0;
+  const connect::Sources sources = sources_for(name, is_root);
+  const Defaults defaults = [&](const std::string& config, connect::Subject subject) {
+    // A mount point that cannot be found is reported later.
+    if (const auto full = find_mountpoint(subject.mountpoint); full) subject.mountpoint = *full;
+    return connect::read_settings(sources, config, subject);
+  };
+  auto options = parse_command_line(name, words, is_root, defaults);
   if (!options) {
     say(options.error().text());
     return kUsage;
@@ -289,9 +304,9 @@ int main_of(const std::string& name, const std::vector<std::string>& words) {
     std::cout << "nfsrdma-fuse " << NFSRDMA_VERSION << '\n';
     return 0;
   }
-  if (options->fake) return 0;
   const Log console = console_of(*options);
   if (options->verbose) std::ranges::for_each(options->notes, console);
+  if (options->fake) return 0;
   if (auto full = find_mountpoint(options->mountpoint); full) {
     options->mountpoint = *full;
   } else {

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "connect/mount_words.h"
+
 namespace nfsrdma::fuse {
 namespace {
 
@@ -43,7 +45,7 @@ struct Row {
   bool (*set)(MountOptions&, std::string_view) = nullptr;  ///< returns false if it does not accept the value
   Effect effect = Effect::set;
 
-  [[nodiscard]] std::string_view plain_name() const {
+  [[nodiscard]] constexpr std::string_view plain_name() const {
     const std::string_view all = name;
     return all.substr(0, all.find('='));
   }
@@ -331,6 +333,38 @@ constexpr std::array kRows{
     for_others("uhelper", "a name"),
 };
 
+// ---- the table for the configuration's files, connect/mount_words.h, says of each option what kRows does ----
+
+/// What connect::MountWord says of an option.
+struct Fact {
+  std::string_view name;
+  bool takes_value = false, in_files = true;
+};
+constexpr Fact fact_of(const Row& row) {
+  const std::string_view name = row.plain_name();
+  const bool is_for_command_line = name == "sloppy" || name == "remount";
+  return {name, row.values != nullptr || name.size() != std::string_view(row.name).size(),
+          row.effect != Effect::for_others && !is_for_command_line};
+}
+constexpr auto kFacts = [] {
+  std::array<Fact, kRows.size()> out{};
+  std::ranges::transform(kRows, out.begin(), fact_of);
+  return out;
+}();
+constexpr bool is_in_step(const connect::MountWord& word) {
+  bool is_word = false, is_valued = false;
+  for (const Fact& fact : kFacts) {
+    if (fact.name != word.name) continue;
+    if (fact.in_files != word.in_files) return false;
+    (fact.takes_value ? is_valued : is_word) = true;
+  }
+  return is_word == word.is_word() && is_valued == word.is_valued();
+}
+static_assert(std::ranges::all_of(connect::mount_words, is_in_step));
+static_assert(std::ranges::all_of(kFacts, [](const Fact& fact) {
+  return connect::find_mount_word(fact.name) != nullptr;
+}));
+
 bool is_foreign(std::string_view word) {
   return word.starts_with("x-") || word.starts_with("X-");
 }
@@ -395,11 +429,6 @@ Status set_options(MountOptions& options, std::string_view list) {
 
 namespace {
 
-bool is_helper(const std::string& name) {
-  const std::size_t slash = name.rfind('/');
-  return name.substr(slash == std::string::npos ? 0 : slash + 1).starts_with("mount.");
-}
-
 /// Adds the defaults of every file system that root mounts by mount(8).
 void add_defaults_of_root(MountOptions& options) {
   if (std::ranges::find(options.kernel, "allow_other") == options.kernel.end())
@@ -426,6 +455,41 @@ bool lists_option(const std::vector<std::string>& words, const std::string& opti
   return false;
 }
 
+Status set_each(MountOptions& options, const std::vector<std::string>& lists) {
+  for (const std::string& list : lists) {
+    if (auto done = set_options(options, list); !done) return done;
+  }
+  auto target = connect::parse_target(options.source, options.target.options);
+  if (!target) return target.error();
+  options.target = std::move(*target);
+  return {};
+}
+
+/// Sets what the configuration says, and notes where each option comes from.
+Status set_default(MountOptions& options, const connect::Setting& setting) {
+  const std::string word = setting.word();
+  if (auto done = set_option(options, word); !done)
+    return usage(setting.origin + ": " + done.error().message());
+  options.notes.push_back("option '" + word + "' is set by " + setting.origin);
+  return {};
+}
+
+/// Sets the options of the command line, with those of the configuration before them. The command line is set twice,
+/// because it says which configuration is read and for what.
+Status set_lists(MountOptions& options, const std::vector<std::string>& lists, const Defaults& defaults) {
+  MountOptions given = options;
+  if (auto done = set_each(given, lists); !done) return done;
+  const connect::Target& target = given.target;
+  const auto settings = given.remount
+                            ? Result(std::vector<connect::Setting>())
+                            : defaults(target.options.config, {target.host, target.path, given.mountpoint});
+  if (!settings) return settings.error();
+  for (const connect::Setting& one : *settings) {
+    if (auto done = set_default(options, one); !done) return done;
+  }
+  return set_each(options, lists);
+}
+
 }  // namespace
 
 std::string escaped(std::string_view text) {
@@ -437,13 +501,18 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
+bool is_helper(const std::string& name) {
+  const std::size_t slash = name.rfind('/');
+  return name.substr(slash == std::string::npos ? 0 : slash + 1).starts_with("mount.");
+}
+
 Result<MountOptions> parse_command_line(const std::string& name, const std::vector<std::string>& words,
-                                        bool is_root) {
+                                        bool is_root, const Defaults& defaults) {
   MountOptions options;
   const bool helper = options.helper = is_helper(name);
   // The position of these does not matter, because they concern all options.
   options.sloppy = (helper && std::ranges::find(words, "-s") != words.end()) || lists_option(words, "sloppy");
-  std::vector<std::string> operands;
+  std::vector<std::string> operands, lists;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     const auto argument = [&]() -> Result<std::string> {
@@ -457,11 +526,11 @@ Result<MountOptions> parse_command_line(const std::string& name, const std::vect
     } else if (word == "-o") {
       auto list = argument();
       if (!list) return list.error();
-      if (auto done = set_options(options, *list); !done) return done.error();
+      lists.push_back(*list);
     } else if (word.starts_with("-o")) {
-      if (auto done = set_options(options, std::string_view(word).substr(2)); !done) return done.error();
+      lists.push_back(word.substr(2));
     } else if (word == "-r" || word == "-w") {
-      if (auto done = set_options(options, word == "-r" ? "ro" : "rw"); !done) return done.error();
+      lists.emplace_back(word == "-r" ? "ro" : "rw");
     } else if (word == "--log") {
       auto file = argument();
       if (!file) return file.error();
@@ -497,17 +566,15 @@ Result<MountOptions> parse_command_line(const std::string& name, const std::vect
     return usage("two operands are needed, what to mount and where: " + name +
                  " host:/path /mountpoint; see --help");
   }
+  options.source = operands[0];
+  options.mountpoint = operands[1];
+  if (auto done = set_lists(options, lists, defaults); !done) return done.error();
   if (options.cache.kernel_gathers && options.cache.sync) {
     return usage("writeback_cache cannot be combined with sync or noac: it delays writes, which they forbid");
   }
   // An ordinary user does not get them, because fusermount3 refuses options that the administrator has not
   // allowed.
   if (helper && is_root) add_defaults_of_root(options);
-  options.source = operands[0];
-  options.mountpoint = operands[1];
-  auto target = connect::parse_target(options.source, options.target.options);
-  if (!target) return target.error();
-  options.target = std::move(*target);
   options.target.options.no_core = true;
   options.cache.rsize = options.target.options.rsize;
   options.cache.wsize = options.target.options.wsize;

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "connect/configuration.h"
 #include "connect/options.h"
 #include "fs/file_system.h"
 
@@ -54,11 +56,24 @@ Status set_options(MountOptions& options, std::string_view list);
 /// front of any character.
 std::string escaped(std::string_view text);
 
+/// Returns the settings that the configuration has for a mount; `config` is the value of the option. What counts
+/// more comes later.
+using Defaults = std::function<Result<std::vector<connect::Setting>>(const std::string& config,
+                                                                     const connect::Subject& subject)>;
+inline Result<std::vector<connect::Setting>> no_defaults(const std::string& /*config*/,
+                                                         const connect::Subject& /*subject*/) {
+  return std::vector<connect::Setting>();
+}
+
 /// `name` is argv[0]. A name that begins with "mount." makes the program mount(8)'s helper, for which -f, -n
 /// and -s mean something else. If root calls the helper (`is_root`), it has the defaults that mount(8)
 /// has.
+/// `defaults` supplies the settings of the configuration, which come before all options of the command line.
+/// There are none for a remount, which changes what the command line says and nothing else.
 Result<MountOptions> parse_command_line(const std::string& name, const std::vector<std::string>& words,
-                                        bool is_root);
+                                        bool is_root, const Defaults& defaults = no_defaults);
+/// Returns true if a program of this name is mount(8)'s helper.
+bool is_helper(const std::string& name);
 /// Returns the text that --help prints.
 std::string help_text(const std::string& name);
 

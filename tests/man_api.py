@@ -33,6 +33,8 @@ MAN = ROOT / "man"
 CPP = "nfsrdma_cpp.3"
 OTHER_LANGUAGES = {CPP, "nfsrdma_python.3"}
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
+#: Variables of the environment, which the pages may name, too.
+ENVIRONMENT = {"NFSRDMA_OPTIONS", "NFSRDMA_CONFIG"}
 NAME_OF_OURS = re.compile(r"\b(?:nfsrdma_[a-z0-9_]*[a-z0-9]|NFSRDMA_[A-Z0-9_]*[A-Z0-9])\b")
 
 
@@ -154,7 +156,7 @@ def page_problems(page, interface, shown_by, pages):
         if heading not in page.sections:
             yield f"there is no section {heading}"
     yield from synopsis_problems(page, interface, shown_by)
-    known = interface.names() | {name[:-2] for name in pages | OTHER_LANGUAGES}
+    known = interface.names() | ENVIRONMENT | {name[:-2] for name in pages | OTHER_LANGUAGES}
     for name in sorted(set(NAME_OF_OURS.findall(page.text())) - known):
         yield f"{name} is not in {HEADER.name}"
     for name in sorted(set(re.findall(r"\b(\w+)\(3\)", page.text()))):

@@ -16,9 +16,7 @@ using std::chrono::milliseconds;
 Result<nfsrdma_options> nfsrdma::api::complete(const char* target, const nfsrdma_options* options) {
   nfsrdma_options out = options != nullptr ? *options : nfsrdma_options();
   if (target != nullptr) {
-    auto parsed = connect::parse_target(target, out.target.options);
-    if (!parsed) return parsed.error();
-    out.target = std::move(*parsed);
+    if (Status done = aim(out, target); !done) return done.error();
   }
   if (out.target.host.empty()) return missing("target");
   constexpr milliseconds longest = std::chrono::years(1);

@@ -16,7 +16,10 @@ struct nfsrdma_queue final : nfsrdma::api::Completions {
 };
 
 struct nfsrdma_options {
+  /// The target, with the options in force: those that were given, and defaults of the configuration.
   nfsrdma::connect::Target target;
+  /// The options that the program, its user or the target gave.
+  nfsrdma::connect::Options given;
   nfsrdma_log log = nullptr;
   void* log_data = nullptr;
   int interrupt = -1;
@@ -24,6 +27,11 @@ struct nfsrdma_options {
 };
 
 namespace nfsrdma::api {
+
+/// Sets the target and its options, and the defaults that the configuration has for it.
+Status aim(nfsrdma_options& options, const char* target);
+/// Sets the defaults that the configuration has for the target, in place of those that it had before.
+Status configure(nfsrdma_options& options);
 
 /// Returns the options with the target, and with their timeouts limited to a year, because they are added to clock
 /// times and multiplied. `target` may be null if the options have one; `options` may be null.

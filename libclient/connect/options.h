@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,17 @@
 #include "security/names.h"
 
 namespace nfsrdma::connect {
+
+/// Where values of options come from: the name of an option, and the text that is shown for it. An option that
+/// is not in it has its default.
+struct Origins {
+  std::map<std::string, std::string, std::less<>> texts;
+  /// Two Options are equal if their values are, wherever these come from.
+  friend bool operator==(const Origins&, const Origins&) { return true; }
+};
+constexpr std::string_view origin_default = "default";
+constexpr std::string_view origin_program = "program";  ///< a program, or a user's -o
+constexpr std::string_view origin_target = "target";    ///< the query or the port of a URL
 
 struct Options {
   /// `vers=`: 4, 3 or 2. If not set, the highest version that the server speaks.
@@ -73,6 +85,9 @@ struct Options {
   /// On the verbs fabric: how long to poll for answers before sleeping, while calls are in flight. 0: sleep
   /// at once.
   std::chrono::microseconds busy_poll{0};
+  /// `config`: "none", or the file to read in place of the usual ones (configuration.h). Empty: the usual ones.
+  std::string config;
+  Origins origins;
 
   /// `trace`: the file to which messages over RDMA are recorded; empty: they are not. `trace_size`: the size
   /// at which the file is rotated. `trace_bytes`: how much of each message is kept.
@@ -84,9 +99,11 @@ struct Options {
 
   /// Sets one option from its text, as in "rsize=65536". A usage Error names the option and the values that
   /// it takes.
-  Status set(std::string_view name, std::string_view value);
+  Status set(std::string_view name, std::string_view value, std::string_view origin = origin_program);
   /// Sets several: "rsize=65536,crc=on".
   Status set_all(std::string_view list);
+  /// Returns where the option's value comes from.
+  [[nodiscard]] std::string_view origin(std::string_view name) const;
   /// Returns the option's value as text that set() takes; an empty text if it is not set. Returns nothing if
   /// there is no such option.
   [[nodiscard]] std::optional<std::string> get(std::string_view name) const;

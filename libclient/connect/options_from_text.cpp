@@ -289,6 +289,11 @@ bool set_trace_bytes(Options& options, std::string_view text) {
   if (value) options.trace_bytes = static_cast<std::uint32_t>(*value);
   return value.has_value();
 }
+bool set_config(Options& options, std::string_view text) {
+  if (text.empty() || text.find('\0') != std::string_view::npos) return false;
+  options.config = text;
+  return true;
+}
 
 // ---- options as text ----
 
@@ -461,6 +466,11 @@ constexpr auto rows = std::to_array<Row>({
       "how much of each message, and of the data that belongs to it, the trace keeps (default 1K: headers)"},
      set_trace_bytes,
      get<&Options::trace_bytes>},
+    {{"config", "none, or a file",
+      "read defaults for options from this file instead of /etc/nfsrdma.conf and ~/.config/nfsrdma.conf; none "
+      "is no file"},
+     set_config,
+     get<&Options::config>},
 });
 
 /// Returns the Levenshtein distance.
@@ -522,10 +532,13 @@ Error unknown_option(std::string_view name, const std::vector<std::string_view>&
   return usage(std::move(text));
 }
 
-Status Options::set(std::string_view name, std::string_view value) {
+Status Options::set(std::string_view name, std::string_view value, std::string_view origin) {
   const auto row = std::ranges::find(rows, name, [](const Row& r) { return std::string_view(r.help.name); });
   if (row == rows.end()) return unknown_option(name, names_of_rows());
-  if (row->set(*this, value)) return {};
+  if (row->set(*this, value)) {
+    origins.texts.insert_or_assign(std::string(name), std::string(origin));
+    return {};
+  }
   return usage("option '" + std::string(name) + "' takes " + row->help.values + ", not '" +
                std::string(value) + "'");
 }
@@ -540,6 +553,11 @@ Status Options::set_all(std::string_view list) {
     if (Status status = set(item.substr(0, equals), value); !status) return status;
   }
   return {};
+}
+
+std::string_view Options::origin(std::string_view name) const {
+  const auto known = origins.texts.find(name);
+  return known == origins.texts.end() ? origin_default : std::string_view(known->second);
 }
 
 std::optional<std::string> Options::get(std::string_view name) const {

@@ -77,7 +77,10 @@ Status set_query(Options& options, std::string_view text, std::string_view query
     if (name == "trace")
       return usage(text,
                    "a URL cannot name a file for a trace; use -o trace=FILE, or the option of the library");
-    if (Status status = options.set(name, value); !status) return status;
+    // A program may take URLs from others, who must not choose a file that it reads and quotes in errors.
+    if (name == "config" && value != "none")
+      return usage(text, "in a URL, the option 'config' can only be none; give the file by -o");
+    if (Status status = options.set(name, value, origin_target); !status) return status;
   }
   return {};
 }
@@ -107,7 +110,7 @@ Status set_authority(Target& target, std::string_view text, std::string_view aut
   if (rest.empty() || rest == ":") return {};
   if (rest[0] != ':')
     return usage(text, "after the address, only :port or /path may follow; write nfs://[::1]:20049/path");
-  return target.options.set("port", rest.substr(1));
+  return target.options.set("port", rest.substr(1), origin_target);
 }
 
 Result<Target> parse_url(std::string_view text, const Options& base) {

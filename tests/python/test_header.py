@@ -80,6 +80,7 @@ UNUSED = {
     "options_copy": "options are keywords; a program keeps them in a dict of its own",
     "options_set_all": "options are keywords",
     "options_get": "options are keywords",
+    "options_origin": "options are keywords; nfsrdma-cli config shows where others come from",
     "wait": "runs callbacks; Queue and aio take completions from queues, so that Ctrl-C ends no Python code in a callback",
     "descriptor": "belongs to callbacks, as wait does; a Queue has a descriptor of its own",
     "service": "belongs to callbacks, as wait does",

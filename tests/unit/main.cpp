@@ -3,11 +3,15 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <iostream>
 
 #include "support/skipped.h"
 
 int main(int argc, char** argv) {
+  // What the user of this machine has configured must not change what the tests see.
+  ::setenv("NFSRDMA_CONFIG", "none", 1);
+  ::unsetenv("NFSRDMA_OPTIONS");
   doctest::Context context(argc, argv);
   const int failed = context.run();
   // Otherwise it was asked for a list, or for help.

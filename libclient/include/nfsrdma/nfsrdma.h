@@ -133,12 +133,18 @@ NFSRDMA_C_API int nfsrdma_options_set(nfsrdma_options* options, const char* name
 /* Sets several: "rsize=65536,crc=on". */
 NFSRDMA_C_API int nfsrdma_options_set_all(nfsrdma_options* options, const char* list, nfsrdma_error** error);
 /* Sets host and path, and the options that the text has: "nfs://host[:port]/path?option=value&...",
- * "host:/path" or "[address]:/path". */
+ * "host:/path" or "[address]:/path". Options that neither this nor the program sets get the defaults that
+ * nfsrdma.conf(5) and the variable NFSRDMA_OPTIONS have for the target; the option "config" set to "none"
+ * keeps the library's own. */
 NFSRDMA_C_API int nfsrdma_options_set_target(nfsrdma_options* options, const char* target,
                                              nfsrdma_error** error);
 /* Returns the value of an option as text, or of "host" or "path"; "" if it is not set, NULL if there is no
  * such option. The text stays valid until the next call on `options`. */
 NFSRDMA_C_API const char* nfsrdma_options_get(nfsrdma_options* options, const char* name);
+/* Returns where the value of an option comes from: "default", "program" (nfsrdma_options_set), "target" (a URL),
+ * "NFSRDMA_OPTIONS", or "FILE:LINE"; NULL if there is no such option. The text stays valid until the next call
+ * on `options`. */
+NFSRDMA_C_API const char* nfsrdma_options_origin(nfsrdma_options* options, const char* name);
 /* Has `log` called with each notice of what went wrong and how the library deals with it, one sentence for
  * people. It is called on a thread that is inside a call or on the library's own thread, and must not call
  * the library. NULL: no notices. */

@@ -80,6 +80,15 @@ class Options {
     if (value == nullptr) return std::nullopt;
     return value;
   }
+  /// Returns where the value of an option comes from: "default", "program" (set()), "target" (a URL),
+  /// "NFSRDMA_OPTIONS" or "FILE:LINE" (nfsrdma.conf(5)); nothing if there is no such option.
+  [[nodiscard]] std::optional<std::string> origin(std::string_view name) const {
+    nfsrdma_options* const options = handle();
+    if (options == nullptr) return std::nullopt;
+    const char* const text = nfsrdma_options_origin(options, std::string(name).c_str());
+    if (text == nullptr) return std::nullopt;
+    return text;
+  }
   /// Compares the values of all options.
   friend bool operator==(const Options& left, const Options& right) {
     if (left.options_ == right.options_) return true;  // both are empty
@@ -116,7 +125,7 @@ struct Target {
 };
 
 /// Parses "nfs://host[:port]/path?opt=val&opt=val", "host:/path" or "[v6addr]:/path". The options start from
-/// `base`.
+/// `base`. Those that neither sets get the defaults of nfsrdma.conf(5), unless the option "config" is "none".
 inline Result<Target> parse_target(std::string_view text, const Options& base = {}) {
   if (api_detail::has_nul(text)) return api_detail::nul_error(text);
   Target out{"", "", base};

@@ -38,8 +38,14 @@ class _Options:
             raise MemoryError
         self.log: Any = None
         error = ctypes.c_void_p()
+        # The target gets the defaults that the configuration has for it, so the configuration is chosen first.
+        self._set({name: value for name, value in options.items() if name == "config"})
         if target is not None and lib.options_set_target(self.pointer, encode(target), ctypes.byref(error)) < 0:
             raise take(error.value)
+        self._set({name: value for name, value in options.items() if name != "config"})
+
+    def _set(self, options: Dict[str, Any]) -> None:
+        error = ctypes.c_void_p()
         for name, value in options.items():
             if lib.options_set(self.pointer, encode(name), encode(_option_text(name, value)), ctypes.byref(error)) < 0:
                 raise take(error.value)

@@ -422,4 +422,54 @@ TEST_CASE("F18 bg, fg, retry and the options of fstab and mount are what nfs(5) 
   CHECK_FALSE(parse({"h:/p", "/m", "-s", "-o", "rsize=none"}, "mount.nfsrdma"));
 }
 
+namespace {
+
+/// Returns the options of a mount whose configuration has the settings.
+Result<MountOptions> configured(const std::string& settings, std::vector<std::string> words) {
+  const Defaults defaults = [&](const std::string&, const connect::Subject&) {
+    return connect::parse_settings(settings, "file:7");
+  };
+  return parse_command_line("mount.nfsrdma", words, true, defaults);
+}
+
+}  // namespace
+
+TEST_CASE("mount options: the configuration sets what the command line does not") {
+  const auto options = configured("soft,acregmin=9,rsize=8K,wsize=8K,nosuid,ro,sec=krb5",
+                                  {"nfs://h/p?sec=sys", "/m", "-o", "hard,wsize=16K", "-w"});
+  REQUIRE(options);
+  CHECK(options->hard);
+  CHECK(options->cache.file_min.count() == 9);
+  CHECK(options->cache.rsize == 8192);
+  CHECK(options->target.options.wsize == 16384);
+  CHECK(options->target.options.get("sec") == "sys");
+  CHECK_FALSE(has(*options, "ro"));
+  // Root's default "suid" precedes the configuration, and the last one counts.
+  CHECK(std::ranges::find(options->kernel, "suid") < std::ranges::find(options->kernel, "nosuid"));
+  CHECK(std::ranges::count(options->notes, "option 'soft' is set by file:7") == 1);
+  CHECK(options->words == std::vector<std::string>{"hard", "wsize=16K", "rw"});
+}
+
+TEST_CASE("mount options: an error in the configuration names its place") {
+  const auto wrong = configured("acregmin=x", {"h:/p", "/m"});
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.error().message() == "file:7: option 'acregmin' takes seconds from 0 to 86400, not 'x'");
+}
+
+TEST_CASE("mount options: the configuration is asked for the mount, and not for a remount") {
+  unsigned asked = 0;
+  const Defaults defaults = [&](const std::string& config, const connect::Subject& subject) {
+    ++asked;
+    CHECK(config == "/etc/other");
+    CHECK(subject.host == "h");
+    CHECK(subject.path == "/p");
+    CHECK(subject.mountpoint == "/m");
+    return Result(std::vector<connect::Setting>());
+  };
+  CHECK(parse_command_line("nfsrdma-fuse", {"h:/p", "/m", "-oconfig=/etc/other"}, false, defaults));
+  CHECK(asked == 1);
+  CHECK(parse_command_line("mount.nfsrdma", {"h:/p", "/m", "-o", "remount,ro"}, true, defaults));
+  CHECK(asked == 1);
+}
+
 }  // namespace nfsrdma::fuse
