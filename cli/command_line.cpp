@@ -19,6 +19,10 @@ constexpr Switch trace_option = {
 constexpr Switch json_option = {0, "json", nullptr, "print facts as JSON, one object per line"};
 constexpr Switch no_glob_option = {'g', no_glob_name, nullptr,
                                    "take * ? and [ in targets as ordinary characters"};
+constexpr Switch statistics_option = {0, "stats", nullptr,
+                                      "at the end, show on stderr what the calls to the server cost"};
+constexpr Switch verbose_option = {'v', "verbose", nullptr,
+                                   "say on stderr what is connected, and what was negotiated"};
 constexpr Switch help_option = {0, "help", nullptr, "show this help and exit"};
 
 Error usage(const Command& command, const std::string& message) {
@@ -31,6 +35,8 @@ std::vector<Switch> all_switches(const Command& command) {
   if (command.facts) out.push_back(json_option);
   out.push_back(mount_options);
   out.push_back(trace_option);
+  out.push_back(statistics_option);
+  if (has_common_verbose(command)) out.push_back(verbose_option);
   out.push_back(help_option);
   return out;
 }
@@ -140,6 +146,10 @@ std::string words_of(const Switch& option, const Arguments& arguments) {
 }
 
 }  // namespace
+
+bool has_common_verbose(const Command& command) {
+  return std::ranges::none_of(command.switches, [](const Switch& one) { return one.letter == 'v'; });
+}
 
 bool takes_patterns(const Command& command) {
   const std::string_view operands = command.operands;

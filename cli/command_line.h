@@ -51,6 +51,9 @@ struct Arguments {
   [[nodiscard]] std::optional<std::string> value(const std::string& name) const;
 };
 
+/// Returns true if -v is the option of all commands, which tells what is connected. A few commands have an
+/// option -v of their own.
+bool has_common_verbose(const Command& command);
 /// The name of the option that takes operands as they are (operands.h).
 inline constexpr const char* no_glob_name = "no-glob";
 /// Returns true if the command takes several objects of a server, and so patterns for their names.

@@ -57,9 +57,11 @@ int finish_output(Output& out, int status) {
 int run(const Command& command, const Arguments& arguments) {
   Output out;
   Servers servers(arguments.base);
+  if (arguments.has("verbose") && has_common_verbose(command)) servers.be_verbose();
   Call call{command, arguments, servers, out};
   run_command(call);
   const int status = finish_output(out, call.status);
+  if (arguments.has("stats")) write_error(servers.statistics(call.json()));
   if (!interrupt::raised()) return status;
   const interrupt::Grace grace;  // for the sessions to end
   servers.end();

@@ -70,6 +70,16 @@ void say_error(const Error& error) {
   say(error.text());
 }
 
+void write_error(std::string_view text) {
+  Progress::erase();
+  while (!text.empty()) {
+    const ssize_t count = ::write(STDERR_FILENO, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return;  // nobody is left who could be told
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
+}
+
 Error local_error(int errno_value, std::string operation, std::string file) {
   std::string message = std::strerror(errno_value);
   message += std::string("; ") + next_step(errno_value);

@@ -18,6 +18,8 @@ void say(std::string_view text);
 void report_as_json(bool wanted);
 /// Writes an Error as one line to stderr.
 void say_error(const Error& error);
+/// Writes lines of the program's own to stderr as they are. A progress line is erased before.
+void write_error(std::string_view text);
 
 /// Returns an errno of this machine as an Error with a next step.
 Error local_error(int errno_value, std::string operation, std::string file);

@@ -3,6 +3,7 @@
 
 #include "cli/interrupt.h"
 #include "cli/report.h"
+#include "cli/statistics.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -21,6 +22,18 @@ Given given_by(std::string_view text, const Target& target) {
   if (target.path == "/" && !out.text.ends_with('/')) out.text += '/';
   out.path_size = target.path.size();
   return out;
+}
+
+/// Says what was negotiated, in two lines.
+void say_negotiated(const Info& info) {
+  std::string line = info.server + ": connected to " + info.address + " over " + info.fabric;
+  if (!info.fabric_reason.empty()) line += " (" + info.fabric_reason + ")";
+  say(line + ", " + std::to_string(info.credits_granted) + " credits");
+  line = info.server + ": NFS " + info.version + ", sec=" + info.security + ", rsize " +
+         std::to_string(info.rsize) + ", wsize " + std::to_string(info.wsize);
+  if (!info.session_id.empty())
+    line += ", session " + info.session_id + " with " + std::to_string(info.slots) + " slots";
+  say(line);
 }
 
 }  // namespace
@@ -104,10 +117,23 @@ Result<Remote> Servers::at(const Target& target) {
       return Remote{server.client.get(), target.path, target.host};
     }
   }
+  if (is_verbose_) say("connecting to " + target.host);
   Result<std::unique_ptr<Client>> client = Client::connect(target, this, interrupt::fd());
   if (!client) return client.error();
+  if (is_verbose_) say_negotiated((*client)->info());
   servers_.push_back({target, *std::move(client)});
   return Remote{servers_.back().client.get(), target.path, target.host};
+}
+
+std::string Servers::statistics(bool as_json) const {
+  std::string out;
+  for (const Server& one : servers_) {
+    const Statistics found = one.client->statistics();
+    if (!as_json) out += statistics_text(one.target.host, found);
+    if (as_json) out += (out.empty() ? "" : ",") + statistics_json(one.target.host, found);
+  }
+  if (as_json) return "{\"statistics\":[" + out + "]}\n";
+  return out.empty() ? "statistics: the command made no connection\n" : out;
 }
 
 void Servers::notice(const std::string& text) {

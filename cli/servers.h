@@ -55,6 +55,10 @@ class Servers : private Observer {
   Result<Remote> at(const Target& target);
   /// Only parses, so that mistakes are found before anything is done.
   [[nodiscard]] Result<Operand> parse(std::string_view target) const;
+  /// Says on stderr what is connected, and what was negotiated.
+  void be_verbose() { is_verbose_ = true; }
+  /// Returns the statistics of all servers, as lines for people or as one object of JSON.
+  [[nodiscard]] std::string statistics(bool as_json) const;
   /// Ends all sessions.
   void end() { servers_.clear(); }
 
@@ -66,6 +70,7 @@ class Servers : private Observer {
   void notice(const std::string& text) override;
 
   Options base_;
+  bool is_verbose_ = false;
   std::vector<Server> servers_;
 };
 

@@ -123,7 +123,7 @@ void add_requests(Exposition& out, const Picture& p) {
 }
 
 void add_calls(Exposition& out, const Picture& p) {
-  const auto calls = calls_by_name(p.server);
+  const auto calls = engine::calls_by_name(p.server);
   const auto each = [&](auto value) {
     for (const auto& [name, one] : calls) out.sample(value(one), {{"operation", name}});
   };

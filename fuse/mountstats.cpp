@@ -117,7 +117,7 @@ std::string flavor(const std::string& security) {
 
 /// Returns the calls by name, among them those that nfsiostat(8) expects.
 std::map<std::string, engine::CallCounters> calls(const Picture& p) {
-  auto out = calls_by_name(p.server);
+  auto out = engine::calls_by_name(p.server);
   for (const char* name : {"NULL", "GETATTR", "LOOKUP", "ACCESS", "READ", "WRITE", "READDIR"})
     (void)out[name];
   return out;

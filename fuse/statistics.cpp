@@ -3,7 +3,6 @@
 #include <linux/fuse.h>
 
 #include <algorithm>
-#include <cctype>
 #include <type_traits>
 
 #include "nfsrdma/one_line.h"
@@ -195,7 +194,7 @@ void add_requests(Lines& out, const Picture& p) {
 }
 
 void add_calls(Lines& out, const Picture& p) {
-  for (const auto& [name, one] : calls_by_name(p.server)) {
+  for (const auto& [name, one] : engine::calls_by_name(p.server)) {
     out.line("nfs").word(name);
     out.set("count", one.round_trip.count()).set("refused", one.refused).set("failed", one.failed);
     out.set("sent_again", one.sent_again);
@@ -317,16 +316,6 @@ bool RequestCounters::is_waited_for(unsigned operation) {
 std::string operation_name(unsigned operation) {
   const auto known = std::ranges::find(kNames, operation, &Named::number);
   return known == kNames.end() ? std::to_string(operation) : known->name;
-}
-
-std::map<std::string, engine::CallCounters> calls_by_name(const engine::ServerCounters& server) {
-  std::map<std::string, engine::CallCounters> out;
-  for (const engine::CallCounters& one : server.calls) {
-    std::string name = one.what;
-    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
-    out[name].add(one);
-  }
-  return out;
 }
 
 std::string trace_text(const Picture& picture) {

@@ -9,7 +9,6 @@
 // Depends neither on libfuse nor on a mount: a Picture has all the values.
 #pragma once
 
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,8 +61,5 @@ std::string statistics_text(const Picture& picture);
 std::string trace_text(const Picture& picture);
 /// Returns the options with negotiated values in place of the requested ones.
 MountOptions options_in_force(const Picture& picture);
-/// Returns the counters of the calls to the server by their names, in capitals. Several counters may have one
-/// name, because they are kept by the address of the name; they are added up.
-std::map<std::string, engine::CallCounters> calls_by_name(const engine::ServerCounters& server);
 
 }  // namespace nfsrdma::fuse

@@ -73,6 +73,8 @@ class ClientCore {
   [[nodiscard]] Error freed() const;
   [[nodiscard]] Error disconnected() const;
   Info info();
+  /// The server and its connections, for a thread that is inside.
+  [[nodiscard]] const connect::Server& server() const { return server_; }
   [[nodiscard]] const connect::Target& target() const { return target_; }
   [[nodiscard]] nfsrdma_dir& root() { return *root_; }
 

@@ -1,34 +1,12 @@
 // The facts about a connection, as entries with names. The names are those of libnfsrdma(3), and of the
 // members of struct Info in nfsrdma/info.h.
-#include <concepts>
+#include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "api/client_core.h"
 #include "api/clients.h"
-
-struct nfsrdma_info {
-  struct Entry {
-    std::string name, text;
-    std::uint64_t number = 0;
-  };
-  std::vector<Entry> entries;
-
-  void add(std::string name, std::string text, std::uint64_t number = 0) {
-    entries.push_back({std::move(name), std::move(text), number});
-  }
-  void add(std::string name, std::unsigned_integral auto number) {
-    add(std::move(name), std::to_string(number), number);
-  }
-  void add(std::string name, bool yes) { add(std::move(name), yes ? "yes" : "no", yes ? 1 : 0); }
-  [[nodiscard]] const Entry* find(const char* name) const {
-    for (const Entry& one : entries) {
-      if (name != nullptr && one.name == name) return &one;
-    }
-    return nullptr;
-  }
-};
+#include "api/info.h"
 
 namespace nfsrdma::api {
 namespace {

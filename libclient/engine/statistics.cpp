@@ -1,6 +1,7 @@
 #include "engine/statistics.h"
 
 #include <algorithm>
+#include <cctype>
 
 namespace nfsrdma::engine {
 
@@ -43,6 +44,16 @@ CallCounters& ServerCounters::of(const char* what) {
   names.push_back(what);
   calls.emplace_back().what = what;
   return calls.back();
+}
+
+std::map<std::string, CallCounters> calls_by_name(const ServerCounters& server) {
+  std::map<std::string, CallCounters> out;
+  for (const CallCounters& one : server.calls) {
+    std::string name = one.what;
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
+    out[name].add(one);
+  }
+  return out;
 }
 
 }  // namespace nfsrdma::engine

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "async/latencies.h"
@@ -42,6 +44,10 @@ struct ServerCounters {
   std::uint64_t hole_bytes = 0;
   std::uint64_t delegations_granted = 0, delegations_recalled = 0, delegations_revoked = 0;
 };
+
+/// Returns the counters of the calls by their names, in capitals. Several counters may have one name, because they
+/// are kept by the address of the name; they are added up.
+std::map<std::string, CallCounters> calls_by_name(const ServerCounters& server);
 
 /// The state that an engine holds on the server, and the slots of its session, at the moment. Zero if its
 /// version has none.

@@ -147,6 +147,9 @@ class Shell {
     return std::move(ran.out);
   }
 
+  void be_verbose() { servers_.be_verbose(); }
+  [[nodiscard]] std::string statistics(bool as_json) const { return servers_.statistics(as_json); }
+
   /// The one that commands have, too.
   Client& client() {
     const Result<Remote> root = servers_.at("127.0.0.1:/");

@@ -199,6 +199,57 @@ inline void set_session(Info& out, const Facts& facts) {
   out.callback_address = facts.text("callback_address");
 }
 
+inline void set_totals(Statistics& out, const Facts& facts) {
+  out.connects = facts.number("connects");
+  out.reconnects = facts.number("reconnects");
+  out.sent = facts.number("calls");
+  out.replies = facts.number("replies");
+  out.retransmissions = facts.number("retransmissions");
+  out.callbacks = facts.number("callbacks");
+  out.bytes_sent = facts.number("bytes_sent");
+  out.bytes_received = facts.number("bytes_received");
+  out.credit_waits = facts.number("credit_waits");
+  out.slot_waits = facts.number("slot_waits");
+  out.slot_waited = std::chrono::microseconds(facts.number("slot_wait_us"));
+  out.recoveries = facts.number("recoveries");
+  out.hole_bytes = facts.number("hole_bytes");
+  out.delegations_granted = facts.number("delegations_granted");
+  out.delegations_recalled = facts.number("delegations_recalled");
+  out.delegations_revoked = facts.number("delegations_revoked");
+}
+
+inline CallStatistics call_statistics(std::string name, const Facts& facts) {
+  const auto number = [&](const char* key) { return facts.number((name + "." + key).c_str()); };
+  const auto time = [&](const char* key) { return std::chrono::microseconds(number(key)); };
+  CallStatistics out;
+  out.count = number("count");
+  out.refused = number("refused");
+  out.failed = number("failed");
+  out.sent_again = number("sent_again");
+  out.bytes_sent = number("bytes_sent");
+  out.bytes_received = number("bytes_received");
+  out.waited = time("wait_us");
+  out.longest_wait = time("wait_max_us");
+  out.total = time("total_us");
+  out.p50 = time("p50_us");
+  out.p99 = time("p99_us");
+  out.longest = time("max_us");
+  out.name = std::move(name);
+  return out;
+}
+
+/// Returns the kinds of calls: each has an entry "NAME.count".
+inline std::vector<CallStatistics> all_call_statistics(const nfsrdma_info* info) {
+  std::vector<CallStatistics> out;
+  for (std::size_t number = 0; const char* const entry = nfsrdma_info_name(info, number); ++number) {
+    constexpr std::string_view end = ".count";
+    const std::string_view name = entry;
+    if (name.ends_with(end))
+      out.push_back(call_statistics(std::string(name.substr(0, name.size() - end.size())), Facts(info)));
+  }
+  return out;
+}
+
 inline auto post_operation(nfsrdma_client* client) {
   return Operation(
       Nothing{}, [=](Nothing&, How how) { return nfsrdma_post(client, how.call, how.error); }, AsStatus{});
@@ -261,6 +312,16 @@ class Client : public Names {
     api_detail::set_connection(out, facts);
     api_detail::set_protocol(out, facts);
     api_detail::set_session(out, facts);
+    return out;
+  }
+  /// Returns what the calls have cost so far.
+  Statistics statistics() {
+    const std::unique_ptr<nfsrdma_info, void (*)(nfsrdma_info*)> found(nfsrdma_statistics_get(client_),
+                                                                       &nfsrdma_info_free);
+    Statistics out;
+    if (found == nullptr) return out;
+    api_detail::set_totals(out, api_detail::Facts(found.get()));
+    out.calls = api_detail::all_call_statistics(found.get());
     return out;
   }
   /// Measures one round trip through the session (SEQUENCE alone; Info::ping_call names the call in other

@@ -3,6 +3,7 @@
 // Thread-safety: plain values; each thread may have its own copies.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -53,6 +54,34 @@ struct Info {
   std::string callback_address;
   std::uint32_t connections = 0;  ///< those of Options::connections that are up and belong to the session
   std::uint64_t calls = 0, retransmissions = 0, reconnects = 0;  ///< totals of all connections
+};
+
+/// The calls of one kind, such as READ. A call of NFSv4 that does several things counts as the one it is made for.
+struct CallStatistics {
+  std::string name;
+  std::uint64_t count = 0;  ///< answered calls
+  std::uint64_t refused =
+      0;                     ///< those of `count` that were refused, also where the library recovered from it
+  std::uint64_t failed = 0;  ///< calls that ended without an answer
+  std::uint64_t sent_again = 0;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;  ///< of RPC messages, with their data
+  /// Time that calls waited for credits and connections, and the longest.
+  std::chrono::microseconds waited{0}, longest_wait{0};
+  /// Round trips: their sum, the bounds of half and of 99 of 100 of them, and the longest.
+  std::chrono::microseconds total{0}, p50{0}, p99{0}, longest{0};
+};
+
+/// What a client's calls cost since it was connected.
+struct Statistics {
+  std::uint64_t connects = 0, reconnects = 0;  ///< connections made, and those of them after a loss
+  std::uint64_t sent = 0, replies = 0, retransmissions = 0;  ///< Calls, Replies, Calls that were sent again
+  std::uint64_t callbacks = 0;                               ///< Calls of the server
+  std::uint64_t bytes_sent = 0, bytes_received = 0;          ///< in messages and by RDMA
+  std::uint64_t credit_waits = 0, slot_waits = 0;            ///< calls that waited
+  std::chrono::microseconds slot_waited{0};
+  std::uint64_t recoveries = 0, hole_bytes = 0;
+  std::uint64_t delegations_granted = 0, delegations_recalled = 0, delegations_revoked = 0;
+  std::vector<CallStatistics> calls;
 };
 
 /// A directory that the server exports by NFSv3 and NFSv2.

@@ -261,6 +261,9 @@ NFSRDMA_C_API int64_t nfsrdma_ping(nfsrdma_client* client, const nfsrdma_call* c
 /* Returns what was negotiated, and the counters, as they are now. The caller frees it. NULL: no memory, or
  * in a child of fork(2). */
 NFSRDMA_C_API nfsrdma_info* nfsrdma_info_get(nfsrdma_client* client);
+/* Returns the counters of the client's calls, as entries with numbers: totals ("bytes_sent"), and for each kind of call
+ * "NAME.count", "NAME.total_us" and others, which nfsrdma_info(3) lists. Like nfsrdma_info_get in all else. */
+NFSRDMA_C_API nfsrdma_info* nfsrdma_statistics_get(nfsrdma_client* client);
 NFSRDMA_C_API void nfsrdma_info_free(nfsrdma_info* info);
 /* Returns the name of the entry of that number, from 0; NULL: there are fewer. libnfsrdma(3) lists the
  * names. */

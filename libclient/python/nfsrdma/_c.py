@@ -183,6 +183,7 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "options_set_target": (_i, (_p, _s, _p)),
     "options_get": (_s, (_p, _s)),
     "options_origin": (_s, (_p, _s)),
+    "statistics_get": (_p, (_p,)),
     "options_set_log": (None, (_p, _p, _p)),
     "options_set_interrupt": (None, (_p, _i)),
     "option_help": (_i, (_n, _p)),

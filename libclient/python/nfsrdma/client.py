@@ -260,7 +260,16 @@ class Client(_Opener):
     def info(self) -> Dict[str, Union[int, str]]:
         """Returns what was negotiated with the server, and counters, by name."""
         self._native.check()
-        found = lib.info_get(self._native.pointer)
+        return self._entries(lib.info_get(self._native.pointer))
+
+    def statistics(self) -> Dict[str, Union[int, str]]:
+        """Returns counters by name: totals, and for each kind of call "READ.count", "READ.total_us" and others, which
+        nfsrdma_info(3) lists."""
+        self._native.check()
+        return self._entries(lib.statistics_get(self._native.pointer))
+
+    @staticmethod
+    def _entries(found: Any) -> Dict[str, Union[int, str]]:
         if not found:
             raise MemoryError
         try:
