@@ -24,6 +24,12 @@ constexpr auto doctor_switches = std::to_array<Switch>({
 constexpr auto config_switches = std::to_array<Switch>({
     {'c', "changed", nullptr, "only the options that do not have their defaults"},
 });
+constexpr auto top_switches = std::to_array<Switch>({
+    {'d', "delay", "SECONDS", "time between two views (default 2)"},
+    {'n', "count", "N", "end after N views (default: go on until interrupted)"},
+    {'1', "once", nullptr, "print one report about the next SECONDS, and end"},
+    {'s', "sort", "ORDER", "sort by busy (time spent, the default), rate, latency or name"},
+});
 constexpr auto exports_switches = std::to_array<Switch>({
     {'m', "mounts", nullptr,
      "list the clients that have mounted them instead, as recorded by the server's mount service"},
@@ -194,6 +200,8 @@ constexpr auto commands = std::to_array<Command>({
      true},
     {"config", run_config, "TARGET...", "show the options for a target, and where each comes from",
      config_switches, 1, any_number, true},
+    {"top", run_top, "[MOUNTPOINT]...", "show what the mounts of this machine are doing", top_switches, 0,
+     any_number, true},
     {"exports", run_exports, "SERVER...", "list what a server exports", exports_switches, 1, any_number,
      true},
     {"ls", run_ls, "TARGET...", "list directories", ls_switches, 1, any_number, true},

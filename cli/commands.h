@@ -105,6 +105,8 @@ void run_ping(Call& call);
 void run_info(Call& call);
 void run_exports(Call& call);
 void run_df(Call& call);
+// cmd_top.cpp
+void run_top(Call& call);
 // cmd_list.cpp, cmd_stat.cpp
 void run_ls(Call& call);
 void run_stat(Call& call);

@@ -19,9 +19,15 @@ std::atomic<int> caught = 0;
 std::atomic<bool> grace_is_over = false;
 int event = -1;            // set once, by install()
 bool pipe_default = true;  // likewise
+std::atomic<void (*)()> last_act = nullptr;
 bool grace_spent = false;  // main thread: a Grace after a signal has set the deadline
 
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+[[noreturn]] void end_at_once(int status) {
+  if (void (*const act)() = last_act; act != nullptr) act();
+  _exit(status);
+}
 
 void poke() {
   const int saved = errno;
@@ -32,12 +38,12 @@ void poke() {
 
 void on_signal(int number) {
   int expected = 0;
-  if (!caught.compare_exchange_strong(expected, number)) _exit(128 + number);
+  if (!caught.compare_exchange_strong(expected, number)) end_at_once(128 + number);
   poke();
 }
 
 void on_alarm(int /*number*/) {
-  if (grace_is_over.exchange(true)) _exit(caught != 0 ? exit_status() : 1);
+  if (grace_is_over.exchange(true)) end_at_once(caught != 0 ? exit_status() : 1);
   poke();
   alarm(grace_seconds);
 }
@@ -67,6 +73,10 @@ void install() {
   handle(SIGALRM, on_alarm);
   pipe_default = !is_ignored(SIGPIPE);
   std::signal(SIGPIPE, SIG_IGN);
+}
+
+void before_exit(void (*act)()) {
+  last_act = act;
 }
 
 int fd() {

@@ -11,6 +11,8 @@
 namespace nfsrdma::cli::interrupt {
 
 void install();
+/// Has `act` called before a signal ends the process at once. It must be async-signal-safe. Null: nothing is called.
+void before_exit(void (*act)());
 int fd();
 bool raised();
 /// 128 + the signal, as a shell reports it.

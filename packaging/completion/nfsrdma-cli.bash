@@ -55,7 +55,7 @@ _nfsrdma_cli_candidates() {
     compgen -W "$names" -- "$word"
   elif [[ -z $command ]]; then
     compgen -W "$(_nfsrdma_cli_commands "$program")" -- "$word"
-  elif "$program" "$command" --help 2> /dev/null | sed 1q | grep -qwE 'LOCAL|FILE'; then
+  elif "$program" "$command" --help 2> /dev/null | sed 1q | grep -qwE 'LOCAL|SOURCE|FILE|MOUNTPOINT'; then
     compgen -f -- "$word"
   fi
 }
