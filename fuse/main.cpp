@@ -275,6 +275,13 @@ int in_background(const MountOptions& options) {
   return conclude(options, child, report_of(child, pipe[0]));
 }
 
+Status set_full_mountpoint(MountOptions& options) {
+  const auto full = find_mountpoint(options.mountpoint);
+  if (!full) return full.error();
+  options.mountpoint = *full;
+  return {};
+}
+
 /// Returns where the configuration of a mount is. What mount(8) mounts for root must not depend on whose HOME root
 /// has at the moment, so it follows the system's file only.
 connect::Sources sources_for(const std::string& name, bool is_root) {
@@ -307,10 +314,9 @@ int main_of(const std::string& name, const std::vector<std::string>& words) {
   const Log console = console_of(*options);
   if (options->verbose) std::ranges::for_each(options->notes, console);
   if (options->fake) return 0;
-  if (auto full = find_mountpoint(options->mountpoint); full) {
-    options->mountpoint = *full;
-  } else {
-    console(full.error().text());
+  const auto passed = passed_descriptor(options->mountpoint);
+  if (auto done = passed ? check_passed_descriptor(*passed) : set_full_mountpoint(*options); !done) {
+    console(done.error().text());
     return kFailed;
   }
   if (options->remount) {
@@ -322,7 +328,7 @@ int main_of(const std::string& name, const std::vector<std::string>& words) {
     console(done.error().text());
     return kUsage;
   }
-  if (auto done = check_mountpoint(options->mountpoint, options->source); !done) {
+  if (auto done = passed ? Status() : check_mountpoint(options->mountpoint, options->source); !done) {
     console(done.error().text());
     return kFailed;
   }

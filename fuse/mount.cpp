@@ -206,6 +206,7 @@ Status Mount::start_on_server() {
 
 /// Mounts, unless the place has been taken since the program looked at it first.
 Status Mount::mount_session() {
+  if (passed_descriptor(options_.mountpoint)) return take_passed_descriptor();
   if (auto done = check_mountpoint(options_.mountpoint, options_.source); !done) return done;
   const MountingLock lock;
   if (auto done = check_not_mounted(mountinfo_now(), options_.mountpoint, options_.source); !done)
@@ -218,6 +219,14 @@ Status Mount::mount_session() {
   }
   mounted_ = true;
   return {};
+}
+
+/// Serves what another process has mounted (passed_descriptor()).
+Status Mount::take_passed_descriptor() {
+  mounted_ = session_ != nullptr && fuse_session_mount(session_, options_.mountpoint.c_str()) == 0;
+  if (mounted_) return {};
+  return Error(ErrorKind::local, EIO, "mount", options_.mountpoint,
+               "libfuse did not take the descriptor (its message is above); check the options of -o");
 }
 
 async::Task<void> Mount::drop_pages(fuse_ino_t inode, std::uint64_t offset, std::uint64_t length) {
@@ -381,6 +390,7 @@ bool Mount::turn_until(const std::function<bool()>& so) {
 }
 
 bool Mount::is_at_mountpoint() const {
+  if (passed_descriptor(options_.mountpoint)) return false;  // it has a path that only others know
   const std::string text = mountinfo_now();
   if (device_.empty() || text.empty()) return true;  // not known, for example because no descriptor is left
   const auto mount = topmost_mount(text, options_.mountpoint);

@@ -96,6 +96,7 @@ class Mount {
  private:
   Status start_on_server();
   Status mount_session();
+  Status take_passed_descriptor();
   template <class T>
   Result<T> run_to_its_end(async::Task<Result<T>> task);
   void take_in();

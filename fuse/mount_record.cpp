@@ -66,7 +66,7 @@ bool is_recorded_by_mount8(const MountOptions& options) {
 }
 
 void record_mount(const MountOptions& options) {
-  if (::geteuid() != 0) return;
+  if (::geteuid() != 0 || passed_descriptor(options.mountpoint)) return;
   // A record that was left by a daemon that was killed would count instead of the one to be written.
   remove_record(options.mountpoint);
   if (is_recorded_by_mount8(options)) return;
@@ -75,7 +75,7 @@ void record_mount(const MountOptions& options) {
 }
 
 void forget_mount(const MountOptions& options) {
-  if (::geteuid() != 0) return;
+  if (::geteuid() != 0 || passed_descriptor(options.mountpoint)) return;
   const MountingLock lock;  // a mount that is made here meanwhile is recorded after this
   if (!mounted_at(options.mountpoint)) remove_record(options.mountpoint);
 }

@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -40,6 +42,34 @@ Error unusable(const std::string& path, int code) {
 }
 
 }  // namespace
+
+std::optional<int> passed_descriptor(const std::string& mountpoint) {
+  constexpr std::string_view prefix = "/dev/fd/";
+  if (!mountpoint.starts_with(prefix)) return std::nullopt;
+  const std::string_view digits = std::string_view(mountpoint).substr(prefix.size());
+  int out = 0;
+  const auto [stop, fault] = std::from_chars(digits.data(), digits.data() + digits.size(), out);
+  if (fault != std::errc() || stop != digits.data() + digits.size() || out < 0) return std::nullopt;
+  return out;
+}
+
+Status check_passed_descriptor(int descriptor) {
+  constexpr unsigned misc_major = 10, fuse_minor = 229;  // Documentation/admin-guide/devices.txt of Linux
+  constexpr int first_free = 3;                          // the others are standard input, output and error
+  struct stat facts{};
+  const std::string place = "/dev/fd/" + std::to_string(descriptor);
+  if (::fstat(descriptor, &facts) != 0)
+    return Error(
+        ErrorKind::usage, errno, "mount", place,
+        "no such descriptor is open; the process that starts this program has to open /dev/fuse, mount "
+        "with it, and pass it on without close-on-exec");
+  if (descriptor < first_free || !S_ISCHR(facts.st_mode) ||
+      facts.st_rdev != ::makedev(misc_major, fuse_minor))
+    return Error(ErrorKind::usage, EINVAL, "mount", place,
+                 "this is no descriptor of /dev/fuse; pass on the one that the file system was mounted with");
+  ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  return {};
+}
 
 Result<std::string> find_mountpoint(const std::string& given) {
   const std::unique_ptr<char, decltype(&std::free)> full(::realpath(given.c_str(), nullptr), &std::free);

@@ -1,12 +1,21 @@
 // Examines the place where the file system is to be mounted, so that an error says what is wrong there.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "async/descriptor.h"
 #include "nfsrdma/result.h"
 
 namespace nfsrdma::fuse {
+
+/// A process with the right to mount can open /dev/fuse, mount with that descriptor, and pass it on to this program as
+/// the mount point "/dev/fd/N", which then needs no rights. The mount is where that process has made it, maybe in
+/// another mount namespace: this program knows no path of it, and cannot unmount it.
+/// Returns N, or nothing if the text is a path.
+std::optional<int> passed_descriptor(const std::string& mountpoint);
+/// Returns an Error unless the descriptor is an open /dev/fuse. Programs that this one starts do not get it.
+Status check_passed_descriptor(int descriptor);
 
 /// Returns the absolute path without symbolic links. A relative path would mean something else after
 /// chdir("/").
