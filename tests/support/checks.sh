@@ -5,6 +5,9 @@
 # which conclude() turns into the exit status.
 failures=0
 checks=0
+# What the user of this machine has configured must not change what the programs do.
+export NFSRDMA_CONFIG=none
+unset NFSRDMA_OPTIONS
 
 skip() {
   printf '\n*** SKIPPED %s: %s ***\n\n' "$test_name" "$*" >&2
