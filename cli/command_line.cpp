@@ -29,18 +29,6 @@ Error usage(const Command& command, const std::string& message) {
   return {ErrorKind::usage, EINVAL, "", "", message + "; see 'nfsrdma-cli " + command.name + " --help'"};
 }
 
-std::vector<Switch> all_switches(const Command& command) {
-  std::vector<Switch> out(command.switches.begin(), command.switches.end());
-  if (takes_patterns(command)) out.push_back(no_glob_option);
-  if (command.facts) out.push_back(json_option);
-  out.push_back(mount_options);
-  out.push_back(trace_option);
-  out.push_back(statistics_option);
-  if (has_common_verbose(command)) out.push_back(verbose_option);
-  out.push_back(help_option);
-  return out;
-}
-
 po::options_description description(const Command& command) {
   po::options_description out;
   for (const Switch& option : all_switches(command)) {
@@ -113,19 +101,6 @@ Status read_words(const Command& command, const std::vector<std::string>& words,
   return {};
 }
 
-Status check_operands(const Command& command, const Arguments& arguments) {
-  const std::size_t count = arguments.operands.size();
-  if (count < command.least) {
-    const std::string given = count == 0 ? "" : ", and got only '" + arguments.operands.back() + "'";
-    return usage(command, std::string(command.name) + " needs " + command.operands + given);
-  }
-  if (count > command.most) {
-    return usage(command, std::string(command.name) + ": unexpected operand '" +
-                              arguments.operands[command.most] + "'");
-  }
-  return {};
-}
-
 std::string switch_row(const Switch& option) {
   std::string names = option.letter != 0 ? std::string("-") + option.letter + ", " : "    ";
   names += std::string("--") + option.name;
@@ -149,6 +124,31 @@ std::string words_of(const Switch& option, const Arguments& arguments) {
 
 bool has_common_verbose(const Command& command) {
   return std::ranges::none_of(command.switches, [](const Switch& one) { return one.letter == 'v'; });
+}
+
+std::vector<Switch> all_switches(const Command& command) {
+  std::vector<Switch> out(command.switches.begin(), command.switches.end());
+  if (takes_patterns(command)) out.push_back(no_glob_option);
+  if (command.facts) out.push_back(json_option);
+  out.push_back(mount_options);
+  out.push_back(trace_option);
+  out.push_back(statistics_option);
+  if (has_common_verbose(command)) out.push_back(verbose_option);
+  out.push_back(help_option);
+  return out;
+}
+
+Status check_operands(const Command& command, const Arguments& arguments) {
+  const std::size_t count = arguments.operands.size();
+  if (count < command.least) {
+    const std::string given = count == 0 ? "" : ", and got only '" + arguments.operands.back() + "'";
+    return usage(command, std::string(command.name) + " needs " + command.operands + given);
+  }
+  if (count > command.most) {
+    return usage(command, std::string(command.name) + ": unexpected operand '" +
+                              arguments.operands[command.most] + "'");
+  }
+  return {};
 }
 
 bool takes_patterns(const Command& command) {

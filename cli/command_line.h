@@ -66,6 +66,11 @@ std::vector<std::string> command_first(std::vector<std::string> words);
 /// Returns an Error (usage) that names the mistake, if there is one. With --help the rest is not checked.
 Result<Arguments> parse_arguments(const Command& command, std::vector<std::string> words);
 
+/// Returns the options of a command, with those that all commands have.
+std::vector<Switch> all_switches(const Command& command);
+/// Returns an Error (usage) if there are too few or too many operands.
+Status check_operands(const Command& command, const Arguments& arguments);
+
 /// Returns a line for a shell that runs the command with these options and operands.
 std::string line_for_shell(const Command& command, const Arguments& arguments,
                            const std::vector<std::string>& operands);

@@ -180,6 +180,10 @@ constexpr auto truncate_switches = std::to_array<Switch>({
     {'s', "size", "SIZE", "the new size, or with + or - the change: 4096, 10M, +1K, -512"},
     {'c', "no-create", nullptr, "do not create files that do not exist"},
 });
+constexpr auto shell_switches = std::to_array<Switch>({
+    {'c', "command", "LINE", "run the commands of this line instead of those of standard input"},
+    {'e', "exit-on-error", nullptr, "end at the first command that fails"},
+});
 constexpr auto df_switches = std::to_array<Switch>({
     {'h', "human", nullptr, "sizes such as 1.5G"},
     {'i', "inodes", nullptr, "show inodes instead of bytes"},
@@ -237,12 +241,21 @@ constexpr auto commands = std::to_array<Command>({
      true},
     {"trace", run_trace, "FILE...", "decode files that the option trace=FILE has recorded", trace_switches, 1,
      any_number, true},
+    {"shell", run_shell, "TARGET", "run commands on one connection, with relative paths", shell_switches, 1,
+     1},
 });
 
 }  // namespace
 
 std::span<const Command> all_commands() {
   return commands;
+}
+
+const Command* find_command(const std::string& name) {
+  const auto commands = all_commands();
+  const auto found =
+      std::ranges::find(commands, name, [](const Command& row) { return std::string(row.name); });
+  return found == commands.end() ? nullptr : &*found;
 }
 
 void run_command(Call& call) {

@@ -87,6 +87,9 @@ void run_command(Call& call);
 /// Returns the commands in the order in which --help shows them.
 std::span<const Command> all_commands();
 
+/// Returns null if there is no command of this name.
+const Command* find_command(const std::string& name);
+
 /// Returns the umask, which the server does not apply. main() calls this first, before there are further
 /// threads.
 std::uint32_t creation_mask();
@@ -139,5 +142,7 @@ void run_truncate(Call& call);
 void run_acl(Call& call);
 // cmd_trace.cpp
 void run_trace(Call& call);
+// cmd_shell.cpp
+void run_shell(Call& call);
 
 }  // namespace nfsrdma::cli

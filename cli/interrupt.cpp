@@ -17,6 +17,7 @@ constexpr unsigned grace_seconds = 2;
 
 std::atomic<int> caught = 0;
 std::atomic<bool> grace_is_over = false;
+std::atomic<bool> has_session = false;
 int event = -1;            // set once, by install()
 bool pipe_default = true;  // likewise
 std::atomic<void (*)()> last_act = nullptr;
@@ -38,12 +39,13 @@ void poke() {
 
 void on_signal(int number) {
   int expected = 0;
-  if (!caught.compare_exchange_strong(expected, number)) end_at_once(128 + number);
+  const bool is_first = caught.compare_exchange_strong(expected, number);
+  if (!is_first && !(has_session && number == SIGINT)) end_at_once(128 + number);
   poke();
 }
 
 void on_alarm(int /*number*/) {
-  if (grace_is_over.exchange(true)) end_at_once(caught != 0 ? exit_status() : 1);
+  if (grace_is_over.exchange(true) && !has_session) end_at_once(caught != 0 ? exit_status() : 1);
   poke();
   alarm(grace_seconds);
 }
@@ -95,6 +97,25 @@ bool sigpipe_was_default() {
 void die_of_sigpipe() {
   std::signal(SIGPIPE, SIG_DFL);
   std::raise(SIGPIPE);
+}
+
+Session::Session() {
+  has_session = true;
+}
+
+Session::~Session() {
+  has_session = false;
+}
+
+bool forget() {
+  if (!has_session || caught != SIGINT) return false;
+  alarm(0);
+  grace_spent = false;
+  grace_is_over = false;
+  caught = 0;
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t drained = ::read(event, &count, sizeof count);
+  return true;
 }
 
 Grace::Grace() {

@@ -22,6 +22,19 @@ bool sigpipe_was_default();
 /// Ends the process the way SIGPIPE does.
 void die_of_sigpipe();
 
+/// While one lives, SIGINT ends what the program is doing, and not the program: a second SIGINT does not exit,
+/// and neither does the end of a Grace.
+class Session {
+ public:
+  Session();
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+};
+/// Makes a SIGINT undone, so that calls work again. Returns false if no Session lives, or if the signal was
+/// another one: the program must end then.
+bool forget();
+
 /// Lets blocking calls work again, though not for long: after two seconds they are cancelled, after two more
 /// the process exits. All Graces after a signal share one deadline.
 class Grace {

@@ -74,13 +74,6 @@ int print(const std::string& text) {
   return finish_output(out, 0);
 }
 
-const Command* find_command(const std::string& name) {
-  const auto commands = all_commands();
-  const auto found =
-      std::ranges::find(commands, name, [](const Command& row) { return std::string(row.name); });
-  return found == commands.end() ? nullptr : &*found;
-}
-
 int unknown_command(const std::string& name) {
   return usage_error("unknown command '" + name + "'; 'nfsrdma-cli --help' lists the commands");
 }

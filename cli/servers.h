@@ -59,6 +59,8 @@ class Servers : private Observer {
   void be_verbose() { is_verbose_ = true; }
   /// Returns the statistics of all servers, as lines for people or as one object of JSON.
   [[nodiscard]] std::string statistics(bool as_json) const;
+  /// Makes other options those of the targets that are parsed from now on.
+  void use(const Options& base) { base_ = base; }
   /// Ends all sessions.
   void end() { servers_.clear(); }
 

@@ -13,7 +13,7 @@ set -euo pipefail
 
 # Boost 1.81 beside Debian's default 1.74: Boost.PFR came with 1.75.
 # shellcheck disable=SC2034  # all by name, in packages()
-build=(g++ libfuse3-dev librdmacm-dev libibverbs-dev libtirpc-dev libkrb5-dev cmake ninja-build make pkg-config ccache libboost1.81-dev libboost-program-options1.81-dev doctest-dev)
+build=(g++ libfuse3-dev librdmacm-dev libibverbs-dev libtirpc-dev libkrb5-dev libedit-dev cmake ninja-build make pkg-config ccache libboost1.81-dev libboost-program-options1.81-dev doctest-dev)
 test=(zsh fuse3 nfs-kernel-server rpcbind nfs-common iproute2 rdma-core ibverbs-providers busybox-static xfsprogs xz-utils
   util-linux nfs-ganesha nfs-ganesha-vfs tshark wireshark-common jq time python3 groff-base git procps fio rsync acl nfs4-acl-tools
   krb5-kdc krb5-admin-server krb5-user python3-fsspec python3-numpy)
