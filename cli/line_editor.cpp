@@ -15,6 +15,7 @@
 
 #include "cli/interrupt.h"
 #include "cli/local.h"
+#include "cli/terminal.h"
 
 #ifdef NFSRDMA_LIBEDIT
 #include <histedit.h>
@@ -46,14 +47,6 @@ LineEditor::Input read_plain(std::string& line) {
   while ((count = read_byte(c)) == 1 && c != '\n') line += c;
   if (count < 0 && interrupt::raised()) return LineEditor::Input::interrupted;
   return count == 1 || !line.empty() ? LineEditor::Input::line : LineEditor::Input::end;
-}
-
-void write_all(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t count = ::write(STDOUT_FILENO, text.data(), text.size());
-    if (count <= 0) return;
-    text.remove_prefix(static_cast<std::size_t>(count));
-  }
 }
 
 }  // namespace
@@ -172,7 +165,7 @@ class LineEditor::Terminal {
     prompt_ = prompt;
     int count = 0;
     const char* const text = ::el_gets(edit_, &count);
-    if (text == nullptr) write_all("\n");
+    if (text == nullptr) write_to_terminal("\n");
     if (text == nullptr) return interrupt::raised() ? Input::interrupted : Input::end;
     line = text;
     if (line.ends_with('\n')) line.pop_back();
@@ -194,7 +187,7 @@ class LineEditor::Terminal {
     if (found.names.empty()) return CC_REFRESH_BEEP;
     const std::string word = line.substr(found.begin);
     if (found.replacement == word) {
-      if (found.names.size() > 1) write_all(in_columns(found.names));
+      if (found.names.size() > 1) write_to_terminal(in_columns(found.names));
       return CC_REDISPLAY;
     }
     ::el_deletestr(edit, static_cast<int>(characters_in(word)));
@@ -230,7 +223,7 @@ LineEditor::~LineEditor() = default;
 
 LineEditor::Input LineEditor::read(const std::string& prompt, std::string& line) {
   if (terminal_) return terminal_->read(prompt, line);
-  if (is_interactive_) write_all(prompt);
+  if (is_interactive_) write_to_terminal(prompt);
   return read_plain(line);
 }
 

@@ -16,16 +16,8 @@
 #include "cli/interrupt.h"
 
 namespace nfsrdma::cli {
-namespace {
 
-constexpr std::string_view second_screen = "\x1b[?1049h\x1b[?25l", first_screen = "\x1b[?25h\x1b[?1049l";
-constexpr std::array stopping{SIGTSTP, SIGQUIT};
-
-termios before{}, during{};           // set before the handlers are installed
-bool has_keys = false;                // standard input is a terminal, too
-std::atomic<bool> is_active = false;  // the second screen is shown
-
-bool write_all(std::string_view text) {
+bool write_to_terminal(std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = ::write(STDOUT_FILENO, text.data(), text.size());
     if (count < 0 && errno == EINTR) continue;
@@ -35,6 +27,15 @@ bool write_all(std::string_view text) {
   return true;
 }
 
+namespace {
+
+constexpr std::string_view second_screen = "\x1b[?1049h\x1b[?25l", first_screen = "\x1b[?25h\x1b[?1049l";
+constexpr std::array stopping{SIGTSTP, SIGQUIT};
+
+termios before{}, during{};           // set before the handlers are installed
+bool has_keys = false;                // standard input is a terminal, too
+std::atomic<bool> is_active = false;  // the second screen is shown
+
 /// In the background, tcsetattr would stop the process by SIGTTOU.
 void set_keys(const termios& to) {
   if (has_keys && ::tcgetpgrp(STDIN_FILENO) == ::getpgrp()) ::tcsetattr(STDIN_FILENO, TCSADRAIN, &to);
@@ -42,13 +43,13 @@ void set_keys(const termios& to) {
 
 void enter() {
   set_keys(during);
-  write_all(second_screen);
+  write_to_terminal(second_screen);
   is_active = true;
 }
 
 void leave() {
   if (!is_active.exchange(false)) return;
-  write_all(first_screen);
+  write_to_terminal(first_screen);
   set_keys(before);
 }
 
@@ -101,7 +102,7 @@ bool Screen::show(std::string_view text) const {
     out += c;
     if (c == '\n') out += '\r';
   }
-  return write_all(out + "\x1b[J");
+  return write_to_terminal(out + "\x1b[J");
 }
 
 char Screen::key(std::chrono::steady_clock::time_point deadline) {

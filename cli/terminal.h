@@ -11,6 +11,9 @@
 
 namespace nfsrdma::cli {
 
+/// Writes to standard output at once. Returns false if the terminal is gone. Async-signal-safe.
+bool write_to_terminal(std::string_view text);
+
 class Screen {
  public:
   Screen();
