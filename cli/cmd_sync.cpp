@@ -129,7 +129,8 @@ Result<SyncDestination> find_destination(Call& call, const SyncPlace& place, std
   auto out = find_there(place, remote);
   if (!out || (!out->there && call.has("dry-run"))) return out;
   if (!out->there) {
-    if (Status made = make_destination(place, remote, mode); !made) return made.error();
+    const std::uint32_t opened = remote ? mode | 0300U : mode;
+    if (Status made = make_destination(place, remote, opened); !made) return made.error();
   }
   if (remote) {
     out->spot.emplace(*remote);
@@ -137,6 +138,7 @@ Result<SyncDestination> find_destination(Call& call, const SyncPlace& place, std
   }
   auto local = LocalDirectory::open(place.text);
   if (!local) return local.error();
+  if (!out->there) (*local)->open_up();
   out->spot.emplace(*std::move(local));
   return out;
 }
@@ -277,8 +279,10 @@ void Syncing::start(SyncRun& run, const SyncSource& source, const SyncDestinatio
 void Syncing::say_end(const Tree& tree) const {
   if (!interrupt::raised() && !tree.is_lost()) return;
   const std::string line = line_for_shell(call_.command, call_.arguments, call_.arguments.operands);
-  say((interrupt::raised() ? "interrupted" : "the connection is lost") +
-      std::string(", so the copy is not complete; to go on, run: ") + line);
+  const char* const cause = interrupt::raised()
+                                ? "interrupted"
+                                : "the connection is lost, and temporary files (.*.nfsrdma-*) may be left";
+  say(cause + std::string(", so the copy is not complete; to go on, run: ") + line);
 }
 
 void Syncing::run(const std::vector<SyncPlace>& sources, const SyncPlace& place) {
@@ -286,7 +290,7 @@ void Syncing::run(const std::vector<SyncPlace>& sources, const SyncPlace& place)
   if (!found) return;
   const bool contents = found->front().entry.name.empty();
   const std::uint32_t mode = (contents ? found->front().entry.attributes.mode : 0777U) & kPermissions;
-  auto destination = find_destination(call_, place, (mode & ~creation_mask()) | 0300U);
+  auto destination = find_destination(call_, place, mode & ~creation_mask());
   if (!destination) return call_.failed(destination.error());
   for (std::size_t i = 0; i < found->size() && has_found_all_; ++i) {
     if (!check_same((*found)[i], sources[i], *destination, place)) return;
@@ -305,11 +309,11 @@ void Syncing::run(const std::vector<SyncPlace>& sources, const SyncPlace& place)
     crowd.run();
     run.finish();
   }
+  say_end(tree);
   tree.settle();
   if (place.is_local() && destination->spot && !rules_.is_dry &&
       ::syncfs(destination->spot->local()->fd()) != 0)
     call_.failed(local_error(errno, "syncfs", place.text));
-  say_end(tree);
   if (!interrupt::raised()) progress.finish(tree.bytes());
   report.finish();
 }

@@ -131,7 +131,7 @@ void Tree::settle() {
   if (left_.empty()) return;
   const interrupt::Grace grace;
   for (const auto& act : left_) {
-    if (Status done = act(); !done) failed(done.error());
+    if (Status done = act(); !done && !is_lost_) failed(done.error());
   }
   left_.clear();
 }

@@ -85,7 +85,7 @@ class LocalDirectory {
   const Ref above_;         // is finished after this one
   Result<New> create_temporary(New file, std::uint32_t mode) const;
 
-  // What the destructor sets.
+  // Mode, traits and time that the destructor sets.
   std::optional<std::uint32_t> mode_;
   std::optional<Traits> exact_;
   std::optional<Time> modified_;

@@ -28,8 +28,8 @@ Result<Remote> without_links(Remote remote);
 /// none (standard input). Nothing: `target` itself must be the file.
 Result<Replaced> find_replaced(const Remote& target, std::optional<std::string_view> name);
 
-/// Returns a name for a temporary file, for the file `name` in the same directory. It is random, so that it is
-/// hardly in use, and nobody can have foreseen it.
+/// Returns a name for a temporary file, for the file `name` in the same directory. The name is random,
+/// so that it is not in use, and another user could not foresee it.
 std::string temporary_name(std::string_view name);
 
 struct RemoteTemporary {

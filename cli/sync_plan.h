@@ -1,4 +1,4 @@
-// What sync does in one directory: the entries of the source compared with those of the destination.
+// The plan of sync for one directory: the entries of the source are compared with those of the destination.
 //
 // Pure: no server, file or clock. sync_walk.h carries a plan out.
 #pragma once
@@ -38,7 +38,7 @@ enum class Verdict : std::uint8_t {
   unsupported,  ///< a device, a FIFO or a socket
 };
 
-/// What is done with one entry of the source.
+/// The decision about one entry of the source.
 struct SyncStep {
   TreeEntry source;
   std::optional<Attributes> there = {};  ///< of the entry of this name in the destination

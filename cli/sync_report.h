@@ -1,4 +1,4 @@
-// What sync has done: a line or a JSON object for each action, and the sums at the end.
+// The report of sync: a line or a JSON object for each action, and the sums at the end.
 //
 // Thread-safety: every function.
 #pragma once

@@ -50,7 +50,7 @@ struct SyncNode : std::enable_shared_from_this<SyncNode> {
 
 class SyncRun {
  public:
-  /// What the run works with. All of it outlives the run.
+  /// The objects that the run works with. All of them outlive it.
   struct Means {
     Tree& tree;
     Crowd& crowd;
@@ -80,7 +80,7 @@ class SyncRun {
   void end(SyncNode& node);
 
  private:
-  /// What is done in a directory when all sources were read.
+  /// Removals in a directory, which wait until all sources were read.
   struct Later {
     SyncNode::Ref root;  ///< the directory from which `path` leads here
     std::string path;

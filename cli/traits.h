@@ -29,7 +29,7 @@ inline constexpr std::uint32_t kPermissions = 0777;
 /// The mode of a file while it is incomplete.
 inline constexpr std::uint32_t kPrivateFile = 0600;
 
-/// What a copy keeps of its source besides the contents.
+/// The attributes that a copy keeps of its source.
 enum class Keep : std::uint8_t {
   nothing,
   times,       ///< the time of modification

@@ -16,7 +16,7 @@
 namespace nfsrdma::cli {
 namespace {
 
-/// What a copy that keeps no owner sets.
+/// Returns the attributes that are set if no owner is kept.
 SetAttributes changes_of(const Attributes& traits, Keep keep) {
   SetAttributes changes;
   changes.modified = traits.modified;
@@ -49,7 +49,7 @@ Status set_local(const LocalDirectory& directory, const std::string& name, const
   if (fd.get() < 0) return local_error(errno, "open", directory.path(name));
   int fault = 0;
   if (keep == Keep::everything) {
-    // Nobody else may use the file while it has a new mode and an old owner.
+    // The mode is private until the owner is final, because the new mode is meant for the new owner.
     fault = ::fchmod(fd.get(), kPrivateFile) == 0 ? apply_traits(fd.get(), traits_of(traits)) : errno;
   } else {
     fault = apply_modified(fd.get(), traits.modified);
@@ -133,7 +133,7 @@ Result<std::string> TreeSpot::read_link(const std::string& name) const {
 
 Result<FileSum> TreeSpot::sum(const TreeEntry& file, Tree& tree, bool from_disk) const {
   if (is_local()) return sum_of(*local_, file.name, tree.operation(), from_disk);
-  // What is only compared counts for the limit, and is no progress of a copy.
+  // Bytes that are only compared count for the limit, and not for the progress of the copy.
   const Moved paced = [&tree, before = std::uint64_t{0}](std::uint64_t bytes) mutable {
     tree.pace(bytes - std::exchange(before, bytes));
   };

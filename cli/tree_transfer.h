@@ -49,7 +49,7 @@ class EntryCopier {
   /// Adds tasks that copy the entries, which are no directories. Failures are reported.
   virtual void copy(const std::shared_ptr<const Between>& where, std::vector<TreeEntry> entries) = 0;
 };
-// They live until all tasks have ended.
+// The copiers must live until all tasks have ended.
 std::unique_ptr<EntryCopier> make_getter(Tree& tree, Crowd& crowd, const CopyRules& rules);
 std::unique_ptr<EntryCopier> make_putter(Tree& tree, Crowd& crowd, const CopyRules& rules);
 /// From a server to a server, the same one or another one.

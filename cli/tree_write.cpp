@@ -1,4 +1,4 @@
-// What put and cp share: how files are written to a server, and get their names (tree_transfer.h).
+// Writes files to a server, and gives them their names: the part that put, cp and sync share (tree_transfer.h).
 #include <algorithm>
 #include <cerrno>
 
@@ -89,7 +89,9 @@ std::vector<Status> write_small(Tree& tree, const Remote& to, const std::vector<
   for (const auto& one : results) outcome.push_back(one ? Status() : Status(one.error()));
   if (rules.keep != Keep::nothing) {
     for_each_good(client, outcome, [&](std::size_t i, auto done) {
-      client.start_set_attributes(written[i].path, changes_of(files[i], rules), std::move(done), false);
+      // A file that is written under its final name may be reached by a symbolic link.
+      client.start_set_attributes(written[i].path, changes_of(files[i], rules), std::move(done),
+                                  !rules.is_hidden);
     });
   } else {
     for (std::size_t i = 0; i < files.size(); ++i) {

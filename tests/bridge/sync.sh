@@ -75,7 +75,7 @@ compare "directory becomes a file" 'true' --delete
 compare "link becomes a file" 'rm link; echo file > link'
 compare "file becomes a link" 'rm link; ln -s a link'
 compare "excluded, and --delete" 'echo o > d/x.o; echo n > n' --delete --exclude '*.o'
-as_user bash -c "echo old > '$ref/old.o'; echo old > '$copy/old.o'; mkdir '$ref/half' '$copy/half'; for t in '$ref' '$copy'; do echo o > \$t/half/k.o; touch -d @1 \$t/half; done"
+as_user bash -c "echo old > '$ref/old.o'; echo old > '$copy/old.o'; mkdir '$ref/half' '$copy/half'; for t in '$ref' '$copy'; do echo o > \$t/half/k.o; touch -d @1 \$t/half/k.o \$t/half; done"
 compare "excluded in the copy, and --delete" 'true' --delete --exclude '*.o'
 check "excluded in the copy: it is kept" test -e "$copy/old.o" -a -e "$copy/half/k.o"
 compare "include before exclude" 'echo 1 > keep.o' --delete --include keep.o --exclude '*.o'

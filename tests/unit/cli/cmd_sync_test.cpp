@@ -424,7 +424,7 @@ TEST_CASE("cli: --resume begins anew if the source has changed, and get goes on,
         std::vector<std::string>{"get", "-rqT", "--resume", "srv:/t", here.path()},
         std::vector<std::string>{"sync", "-q", "--resume", "srv:/t/", here.path()}}) {
     CAPTURE(words[0] + words[1]);
-    shell.server.answer(nfs4::OP_READ, nfs4::NFS4ERR_IO, 100, 50);
+    shell.server.answer(nfs4::OP_READ, nfs4::NFS4ERR_IO, 100, 62);
     CHECK(shell.status(words) == 1);
     CHECK(here.names() == part);
     CHECK(here.facts(part).st_size >= static_cast<off_t>(part_step));
@@ -436,7 +436,7 @@ TEST_CASE("cli: --resume begins anew if the source has changed, and get goes on,
     CHECK(shell.server.count(nfs4::OP_READ) < 45);
     std::filesystem::remove(here.path("f"));
   }
-  shell.server.answer(nfs4::OP_READ, nfs4::NFS4ERR_IO, 100, 50);
+  shell.server.answer(nfs4::OP_READ, nfs4::NFS4ERR_IO, 100, 62);
   CHECK(shell.status({"sync", "-q", "--resume", "srv:/t/", here.path()}) == 1);
   heal(shell);
   shell.server.add_file("/t/f", other);
@@ -463,7 +463,9 @@ TEST_CASE("cli: sync copies from one server to another, and finds it unchanged t
   CHECK(second.problems() == "");
 }
 
-TEST_CASE("cli: sync takes a link that was put in a directory's place for what it is, and writes nothing through it") {
+TEST_CASE(
+    "cli: sync takes a link that was put in a directory's place for what it is, and writes nothing through "
+    "it") {
   Shell shell;
   const Place here;
   here.write("t/d/f", "new");
