@@ -11,7 +11,7 @@
 
 namespace nfsrdma::cli {
 
-/// One range: "FIRST-LAST" (both included), "FIRST-" (to the end), or "-COUNT" (the last bytes).
+/// A range: "FIRST-LAST" (both included), "FIRST-" (to the end), or "-COUNT" (the last bytes).
 struct ByteRange {
   std::optional<std::uint64_t> first;  ///< absent: `last` is a number of bytes before the end
   std::optional<std::uint64_t> last;   ///< absent: up to the end

@@ -184,6 +184,14 @@ constexpr auto shell_switches = std::to_array<Switch>({
     {'c', "command", "LINE", "run the commands of this line instead of those of standard input"},
     {'e', "exit-on-error", nullptr, "end at the first command that fails"},
 });
+constexpr auto bench_switches = std::to_array<Switch>({
+    {0, "write", nullptr, "make a scratch file in the directory, write and read it, and remove it"},
+    {0, "time", "SECONDS", "of each part (default 2)"},
+    {0, "size", "SIZE", "of the scratch file, or the most that is read of a file (default 64M)"},
+    {0, "parts", "LIST", "some of ping,getattr,write,read,randread,randwrite,create (default: all)"},
+    {0, "plot", nullptr, "show a histogram of the latencies of each part"},
+    {0, "svg", "FILE", "write the histograms to a picture, too"},
+});
 constexpr auto df_switches = std::to_array<Switch>({
     {'h', "human", nullptr, "sizes such as 1.5G"},
     {'i', "inodes", nullptr, "show inodes instead of bytes"},
@@ -241,6 +249,7 @@ constexpr auto commands = std::to_array<Command>({
      true},
     {"trace", run_trace, "FILE...", "decode files that the option trace=FILE has recorded", trace_switches, 1,
      any_number, true},
+    {"bench", run_bench, "TARGET", "measure latency and throughput", bench_switches, 1, 1, true},
     {"shell", run_shell, "TARGET", "run commands on one connection, with relative paths", shell_switches, 1,
      1},
 });

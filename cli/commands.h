@@ -70,7 +70,7 @@ struct Call {
       }
     }
   }
-  /// As each(), for an `act` that changes its target, which did() then reports.
+  /// Calls `act` as each() does, and reports each success with did(). For commands that change their targets.
   template <class Act>
   void change_each(std::size_t first, const char* action, Act act) {
     each(first, [&](const Remote& remote) -> Status {
@@ -142,6 +142,8 @@ void run_truncate(Call& call);
 void run_acl(Call& call);
 // cmd_trace.cpp
 void run_trace(Call& call);
+// cmd_bench.cpp
+void run_bench(Call& call);
 // cmd_shell.cpp
 void run_shell(Call& call);
 

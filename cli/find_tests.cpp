@@ -107,7 +107,7 @@ std::optional<AgeTest> AgeTest::parse(std::string_view text, std::int64_t unit) 
 bool AgeTest::holds(const Time& modified, const Time& now) const {
   std::int64_t age = now.seconds - modified.seconds;
   if (now.nanoseconds < modified.nanoseconds) --age;
-  // What the future has modified has no age yet.
+  // A time in the future counts as age 0.
   return comparison.holds(static_cast<std::uint64_t>(std::max<std::int64_t>(age, 0) / unit));
 }
 

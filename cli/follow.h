@@ -22,7 +22,7 @@
 
 namespace nfsrdma::cli {
 
-/// What has become of a followed file.
+/// Kind of change of a followed file.
 enum class Turn : unsigned char { same, grown, truncated, replaced };
 
 /// Compares a file of which `position` bytes were read with what its path leads to now.

@@ -17,7 +17,7 @@
 
 namespace nfsrdma::cli {
 
-/// What a word at the end of a line may become.
+/// Candidates for the word at the end of a line.
 struct Completion {
   std::size_t begin = 0;           ///< where the word begins in the line
   std::string replacement;         ///< what all candidates have in common, quoted

@@ -22,7 +22,7 @@ std::optional<Key> key_named(std::string_view name) {
   return std::nullopt;
 }
 
-/// What the options name as keys, with the names of the options.
+/// Returns the keys that the options ask for, each with the name of its option.
 std::vector<std::pair<std::string, std::optional<Key>>> given_keys(const Call& call) {
   std::vector<std::pair<std::string, std::optional<Key>>> out;
   if (call.has("time")) out.emplace_back("-t", Key::time);

@@ -1,4 +1,4 @@
-// What head and tail share: the text of an open file, and the line above the output of each file.
+// Helpers of head and tail: the text of an open file, and the line above the output of each file.
 #pragma once
 
 #include "cli/commands.h"

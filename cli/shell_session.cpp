@@ -107,7 +107,7 @@ std::vector<std::string> option_names(const Command& command) {
   return out;
 }
 
-/// What the words before the cursor make of the word at it.
+/// Kind of the word at the cursor, by the words before it.
 enum class Wanted : unsigned char { command, option, remote, remote_directory, local, nothing };
 
 bool takes_value(const Command& command, const std::string& word) {
