@@ -295,6 +295,8 @@ void Call::failed(const Error& error) {
 }
 
 void Call::failed_at(const Remote& remote, const Error& error) {
+  // The library names the path; a program wants the target, which other commands take.
+  if (json() && error.peer() == remote.path) return failed(error.about(error.operation(), remote.target()));
   const bool is_named = !error.peer().empty() || error.kind() == ErrorKind::usage;
   failed(is_named ? error : error.about(error.operation(), remote.text()));
 }
