@@ -75,7 +75,7 @@ void write_error(std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = ::write(STDERR_FILENO, text.data(), text.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return;  // nobody is left who could be told
+    if (count <= 0) return;  // standard error is closed
     text.remove_prefix(static_cast<std::size_t>(count));
   }
 }

@@ -335,7 +335,7 @@ constexpr std::array kRows{
 
 // ---- the table for the configuration's files, connect/mount_words.h, says of each option what kRows does ----
 
-/// What connect::MountWord says of an option.
+/// The facts about an option that connect::MountWord repeats.
 struct Fact {
   std::string_view name;
   bool takes_value = false, in_files = true;

@@ -25,7 +25,7 @@ namespace nfsrdma::connect {
 /// is not in it has its default.
 struct Origins {
   std::map<std::string, std::string, std::less<>> texts;
-  /// Two Options are equal if their values are, wherever these come from.
+  /// The comparison of two Options ignores their origins.
   friend bool operator==(const Origins&, const Origins&) { return true; }
 };
 constexpr std::string_view origin_default = "default";

@@ -290,7 +290,8 @@ bool set_trace_bytes(Options& options, std::string_view text) {
   return value.has_value();
 }
 bool set_config(Options& options, std::string_view text) {
-  if (text.empty() || text.find('\0') != std::string_view::npos) return false;
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' '; };
+  if (text.empty() || std::ranges::any_of(text, is_control)) return false;
   options.config = text;
   return true;
 }

@@ -71,7 +71,7 @@ struct CallStatistics {
   std::chrono::microseconds total{0}, p50{0}, p99{0}, longest{0};
 };
 
-/// What a client's calls cost since it was connected.
+/// The cost of a client's calls since it was connected.
 struct Statistics {
   std::uint64_t connects = 0, reconnects = 0;  ///< connections made, and those of them after a loss
   std::uint64_t sent = 0, replies = 0, retransmissions = 0;  ///< Calls, Replies, Calls that were sent again

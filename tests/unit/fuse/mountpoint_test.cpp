@@ -2,6 +2,7 @@
 #include "fuse/mountpoint.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -62,6 +63,29 @@ TEST_CASE("mount point: an export that is mounted there already is refused, what
   CHECK(check_not_mounted(info, "/part", "h:/p"));   // a bind mount of a part
   CHECK(check_not_mounted(info, "/other", "h:/p"));  // another file system
   CHECK(check_not_mounted(info, "/free", "h:/p"));
+}
+
+TEST_CASE("mount point: /dev/fd/N is a descriptor, and must be one of /dev/fuse") {
+  CHECK(passed_descriptor("/dev/fd/7") == 7);
+  for (const char* path :
+       {"/mnt", "/dev/fd/", "/dev/fd/x", "/dev/fd/7/x", "/dev/fd/-1", "/dev/fd/99999999999"}) {
+    CAPTURE(path);
+    CHECK_FALSE(passed_descriptor(path));
+  }
+  const auto refusal = [](int descriptor) {
+    const auto done = check_passed_descriptor(descriptor);
+    return done ? std::string() : done.error().message();
+  };
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  REQUIRE(null >= 0);
+  CHECK(refusal(null).starts_with("this is no descriptor of /dev/fuse"));
+  ::close(null);
+  CHECK(refusal(null).starts_with("no such descriptor is open"));
+  const int fuse = ::open("/dev/fuse", O_RDWR);
+  if (fuse < 0) return;  // a machine without FUSE; tests/bridge/containers.sh needs one
+  CHECK(refusal(fuse).empty());
+  CHECK((::fcntl(fuse, F_GETFD) & FD_CLOEXEC) != 0);  // programs that the mount starts do not get it
+  ::close(fuse);
 }
 
 TEST_CASE("mount record: _netdev, and of the options those that are meant for mount(8) and systemd") {
