@@ -1,12 +1,13 @@
 // The facts about a connection, as entries with names. The names are those of libnfsrdma(3), and of the
 // members of struct Info in nfsrdma/info.h.
+#include "api/info.h"
+
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "api/client_core.h"
 #include "api/clients.h"
-#include "api/info.h"
 
 namespace nfsrdma::api {
 namespace {
