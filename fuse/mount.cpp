@@ -99,7 +99,8 @@ Mount::Mount(MountOptions options, const std::vector<rpc::Address>& addresses, L
     : options_(std::move(options)),
       log_(std::move(log)),
       client_name_(identity_of(options_)),
-      server_(loop_, options_.target, addresses, log_, patience(options_), surroundings(client_name_, trace_)) {}
+      server_(loop_, options_.target, addresses, log_, patience(options_),
+              surroundings(client_name_, trace_)) {}
 
 Mount::~Mount() {
   if (mounted_) unmount();

@@ -49,7 +49,7 @@ bool leads_to_nfsrdma(const std::string& path) {
 TraceControl::TraceControl(const connect::Options& options, Log log)
     : log_(std::move(log)),
       file_(absolute(options.trace)),
-      recorder_(std::make_shared<trace::Recorder>(connect::trace_options(options, log_))) {}
+      recorder_(std::make_shared<trace::Recorder>(connect::trace_options(options))) {}
 
 void TraceControl::start() {
   if (!file_.empty()) (void)begin(file_);

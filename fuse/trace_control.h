@@ -32,7 +32,7 @@ class TraceControl {
   TraceControl(const connect::Options& options, Log log);
   /// Begins the trace that the options ask for. A failure goes to the log, because the mount works without.
   void start();
-  [[nodiscard]] fabric::Tapper tapper() const { return recorder_->tapper(); }
+  [[nodiscard]] fabric::Tapper tapper() const { return recorder_->tapper(log_); }
   /// Carries out what was written to the control file. Returns 0 or an errno, which the log explains.
   int obey(std::string_view command);
   /// Returns the text of the control file.

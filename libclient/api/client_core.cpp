@@ -11,6 +11,7 @@
 #include "api/file_core.h"
 #include "api/reading.h"
 #include "async/helper.h"
+#include "connect/tracing.h"
 
 namespace nfsrdma::api {
 namespace {
@@ -23,6 +24,18 @@ constexpr auto kGoodbye = 2s;
 constexpr auto kClosings = 1s;
 constexpr milliseconds kKeeperLook = 20ms;
 constexpr unsigned kMostTurns = 64;  // in one service()
+
+/// Returns the surroundings with what makes the trace that the options ask for. A file that cannot be written
+/// is a notice even before the first connection, because no Error says it.
+connect::Surroundings traced(const connect::Target& target, const Setup& setup) {
+  connect::Surroundings out = setup.surroundings;
+  if (out.tap) return out;
+  out.tap =
+      connect::tapper_of(target.options, [log = setup.log, data = setup.log_data](const std::string& text) {
+        if (log != nullptr) log(data, text.c_str());
+      });
+  return out;
+}
 }  // namespace
 
 ClientCore::ClientCore(const connect::Target& target, const std::vector<rpc::Address>& addresses, Setup setup)
@@ -35,7 +48,7 @@ ClientCore::ClientCore(const connect::Target& target, const std::vector<rpc::Add
       crew_(loop_, own_loop_ != nullptr),
       server_(
           loop_, target, addresses, [this](const std::string& text) { notice(text); }, setup.patience,
-          std::move(setup.surroundings)),
+          traced(target, setup)),
       root_(std::make_unique<nfsrdma_dir>(*this, std::nullopt)) {
   watch_interrupt();
 }

@@ -41,9 +41,9 @@ std::optional<T> number(std::string_view text, T least, T most) {
   return value;
 }
 
-/// Parses a size such as "65536", "64K", "1M" or "2G".
+/// Parses a size such as "65536", "64K", "1M", "2G" or "1T".
 std::optional<std::uint64_t> byte_count(std::string_view text, std::uint64_t least, std::uint64_t most) {
-  constexpr std::string_view units = "kKmMgG";
+  constexpr std::string_view units = "kKmMgGtT";
   unsigned shift = 0;
   if (const auto unit = text.empty() ? text.npos : units.find(text.back()); unit != text.npos) {
     shift = 10 * (static_cast<unsigned>(unit) / 2 + 1);

@@ -21,13 +21,13 @@ sockaddr_storage local_address(const sockaddr_storage& server) {
 
 }  // namespace
 
-trace::Options trace_options(const Options& options, std::function<void(const std::string&)> warn) {
-  return {options.trace_size, options.trace_bytes, std::move(warn), wall_clock, local_address};
+trace::Options trace_options(const Options& options) {
+  return {options.trace_size, options.trace_bytes, wall_clock, local_address};
 }
 
-fabric::Tapper tapper_of(const Options& options, std::function<void(const std::string&)> warn) {
+fabric::Tapper tapper_of(const Options& options, trace::Warn warn) {
   if (options.trace.empty()) return nullptr;
-  return trace::recorder_of(options.trace, trace_options(options, std::move(warn)))->tapper();
+  return trace::recorder_of(options.trace, trace_options(options), warn)->tapper(std::move(warn));
 }
 
 }  // namespace nfsrdma::connect

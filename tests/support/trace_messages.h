@@ -118,14 +118,14 @@ struct Recording {
     trace::Options options;
     options.size = size;
     options.bytes = bytes;
-    options.warn = [this](const std::string& text) { warnings.push_back(text); };
     options.now = [this] { return now += 1'000'000; };
     recorder = std::make_shared<trace::Recorder>(std::move(options));
     started = recorder->start(file).has_value();
   }
   /// A connection that is up.
-  std::unique_ptr<fabric::Tap> tap() const {
-    auto out = recorder->tapper()({loopback(20049), "server"});
+  std::unique_ptr<fabric::Tap> tap() {
+    auto out = recorder->tapper([this](const std::string& text) { warnings.push_back(text); })(
+        {loopback(20049), "server"});
     fabric::Established made;
     made.fabric = "iwarp";
     made.reason = "a test";

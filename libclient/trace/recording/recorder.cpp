@@ -49,8 +49,8 @@ std::uint64_t total_of(std::span<const RemoteSegment> segments) {
 
 class Recorder::Line final : public fabric::Tap {
  public:
-  Line(std::shared_ptr<Recorder> recorder, const fabric::Destination& to, std::uint32_t number)
-      : Tap(recorder->on_), recorder_(std::move(recorder)), host_(to.host) {
+  Line(std::shared_ptr<Recorder> recorder, const fabric::Destination& to, std::uint32_t number, Warn warn)
+      : Tap(recorder->on_), recorder_(std::move(recorder)), warn_(std::move(warn)), host_(to.host) {
     server_ = fabric::peer_text(to.address, "");
     ends_.addresses[1] = gid_of(to.address);
     if (recorder_->options_.local_address)
@@ -120,7 +120,7 @@ class Recorder::Line final : public fabric::Tap {
     ~Turn() {
       const auto failure = std::exchange(line_.recorder_->failure_, std::nullopt);
       hold_.unlock();
-      if (failure && line_.recorder_->options_.warn) line_.recorder_->options_.warn(failure->text());
+      if (failure && line_.warn_) line_.warn_(failure->text());
     }
     [[nodiscard]] bool ready() const { return line_.on() && line_.recorder_->file_.is_open(); }
 
@@ -270,6 +270,7 @@ class Recorder::Line final : public fabric::Tap {
   }
 
   const std::shared_ptr<Recorder> recorder_;
+  const Warn warn_;
   const std::string host_;
   std::string server_;
   Ends ends_;
@@ -354,29 +355,30 @@ void Recorder::append(const Octets& blocks) {
   written_ += blocks.size();
 }
 
-std::unique_ptr<fabric::Tap> Recorder::tap(const fabric::Destination& to) {
+std::unique_ptr<fabric::Tap> Recorder::tap(const fabric::Destination& to, const Warn& warn) {
   std::uint32_t number = 0;
   {
     const std::lock_guard hold(mutex_);
     number = connections_++;
   }
-  return std::make_unique<Line>(shared_from_this(), to, number);
+  return std::make_unique<Line>(shared_from_this(), to, number, warn);
 }
 
-fabric::Tapper Recorder::tapper() {
-  return [self = shared_from_this()](const fabric::Destination& to) { return self->tap(to); };
+fabric::Tapper Recorder::tapper(Warn warn) {
+  return [self = shared_from_this(), warn = std::move(warn)](const fabric::Destination& to) {
+    return self->tap(to, warn);
+  };
 }
 
-std::shared_ptr<Recorder> recorder_of(const std::string& name, Options options) {
+std::shared_ptr<Recorder> recorder_of(const std::string& name, Options options, const Warn& warn) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<Recorder>> all;
   std::error_code ignored;
   const std::string full = std::filesystem::absolute(name, ignored).lexically_normal().string();
   const std::lock_guard hold(mutex);
   if (auto there = all[full].lock()) return there;
-  const auto warn = options.warn;
   auto made = std::make_shared<Recorder>(std::move(options));
-  if (auto started = made->start(name); !started && warn) warn(started.error().text());
+  if (auto started = made->start(full); !started && warn) warn(started.error().text());
   all[full] = made;
   return made;
 }

@@ -20,7 +20,8 @@
 // A file that begins while connections are up (trace_size was reached, or the trace was switched on) begins
 // with the set-up of each connection as soon as that is used.
 //
-// Failure. The first failure of the file is told to Options::warn once, and switches the recorder off.
+// Failure. A failure of the file switches the recorder off, and is told once, to the user of the connection
+// that has met with it.
 //
 // Thread-safety: a Recorder is used by connections of several loops on several threads; a mutex guards all of
 // its state, and Taps hold it while they write. The Recorder lives as long as one of its Taps.
@@ -47,12 +48,13 @@ namespace nfsrdma::trace {
 struct Options {
   std::uint64_t size = 64ULL << 20;  ///< of a file, in bytes
   std::uint32_t bytes = 1024;        ///< kept of each message, and of each message's chunks
-  std::function<void(const std::string&)> warn;
   /// Returns the time since 1970 in nanoseconds.
   std::function<std::uint64_t()> now;
   /// Returns this machine's address on the way to the server.
   std::function<sockaddr_storage(const sockaddr_storage& server)> local_address;
 };
+
+using Warn = std::function<void(const std::string&)>;
 
 class Recorder : public std::enable_shared_from_this<Recorder> {
  public:
@@ -71,13 +73,13 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   /// The bytes that were written since start().
   [[nodiscard]] std::uint64_t written() const;
 
-  /// Makes Taps. The function keeps the Recorder alive.
-  [[nodiscard]] fabric::Tapper tapper();
+  /// Makes Taps. The function keeps the Recorder alive. `warn` may be null; it must live as long as the Taps.
+  [[nodiscard]] fabric::Tapper tapper(Warn warn);
 
  private:
   class Line;
 
-  std::unique_ptr<fabric::Tap> tap(const fabric::Destination& to);
+  std::unique_ptr<fabric::Tap> tap(const fabric::Destination& to, const Warn& warn);
   // The callers of these hold the mutex.
   void put(const Octets& frame, std::uint32_t original_size, const std::string& text);
   void make_room(std::size_t count);
@@ -98,8 +100,8 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
 };
 
 /// Returns the Recorder of this process that writes to the file, so that several clients share one trace.
-/// Makes and starts it if there is none. A file that cannot be written is told to options.warn, and the
+/// Makes and starts it if there is none. A file that cannot be written is told to `warn` at once, and the
 /// Recorder is off.
-std::shared_ptr<Recorder> recorder_of(const std::string& name, Options options);
+std::shared_ptr<Recorder> recorder_of(const std::string& name, Options options, const Warn& warn);
 
 }  // namespace nfsrdma::trace

@@ -283,3 +283,26 @@ TEST_CASE("target: what is none is refused with what to write") {
   CHECK(refused("nfs://h/?rsiz=1").find("did you mean 'rsize'?") != std::string::npos);
   CHECK(refused(std::string_view("h:/a\0b", 6)).find("NUL") != std::string::npos);
 }
+
+TEST_CASE("options: a trace, its size, and how much of each message it keeps") {
+  connect::Options o;
+  CHECK(o.get("trace") == "");
+  REQUIRE(o.set_all("trace=/tmp/t,trace_size=1G,trace_bytes=1M"));
+  CHECK(o.trace == "/tmp/t");
+  CHECK(o.trace_size == 1U << 30);
+  CHECK(o.trace_bytes == 1U << 20);
+  CHECK(o.get("trace_size") == "1073741824");
+  CHECK(message_of(o.set("trace_size", "63K")) ==
+        "option 'trace_size' takes bytes from 64K to 1T, not '63K'");
+  CHECK_FALSE(o.set("trace_size", "2000G"));
+  CHECK_FALSE(o.set("trace_bytes", "63"));
+  CHECK_FALSE(o.set("trace_bytes", "65M"));
+  CHECK_FALSE(o.set("trace", ""));
+  CHECK_FALSE(o.set("rsize", "1G"));  // the units are those of all sizes, the limits are not
+}
+
+TEST_CASE("options: a URL does not name a file that this program writes") {
+  CHECK(refused("nfs://server/x?trace=/home/user/.profile").find("-o trace=FILE") != std::string::npos);
+  CHECK(refused("nfs://server/x?%74race=x").find("-o trace=FILE") != std::string::npos);
+  CHECK(parsed("nfs://server/x?trace_bytes=64").options.trace_bytes == 64);
+}

@@ -46,7 +46,7 @@ fabric::Bytes memory_of(std::string& text) {
 TEST_CASE(
     "trace: a READ with a Write chunk whose data is cut: what was asked, what came, and how long it took") {
   const Place place;
-  const Recording r(place.file);
+  Recording r(place.file);
   REQUIRE(r.started);
   const auto tap = r.tap();
   std::string memory(5000, 'd');
@@ -88,7 +88,7 @@ TEST_CASE(
 
 TEST_CASE("trace: chunks that are small enough are kept as RDMA Writes and Reads") {
   const Place place;
-  const Recording r(place.file, 4096);
+  Recording r(place.file, 4096);
   const auto tap = r.tap();
   std::string memory = "the data of a READ";
   const fabric::RemoteSegment segment{0x11, 18, 100};
@@ -108,7 +108,7 @@ TEST_CASE("trace: a WRITE whose data goes in a Read chunk, kept and cut") {
   for (const std::uint32_t kept : {4096U, 256U}) {
     CAPTURE(kept);
     const Place place;
-    const Recording r(place.file, kept);
+    Recording r(place.file, kept);
     const auto tap = r.tap();
     std::string memory(1001, 'w');
     const fabric::RemoteSegment segment{0x21, 1001, 0};
@@ -135,7 +135,7 @@ TEST_CASE("trace: a Long Call, and a Reply in the Reply chunk") {
   for (const std::uint32_t kept : {4096U, 64U}) {
     CAPTURE(kept);
     const Place place;
-    const Recording r(place.file, kept);
+    Recording r(place.file, kept);
     const auto tap = r.tap();
     const xdr::Message call = read_call(3, 7, 9), reply = read_reply(3, "123456789", false);
     std::string there(reinterpret_cast<const char*>(call.stream.data()), call.stream.size());
@@ -166,7 +166,7 @@ TEST_CASE("trace: a Long Call, and a Reply in the Reply chunk") {
 
 TEST_CASE("trace: memory that was taken back is not read") {
   const Place place;
-  const Recording r(place.file, 4096);
+  Recording r(place.file, 4096);
   const auto tap = r.tap();
   auto memory = std::make_unique<std::string>(64, 's');
   const fabric::RemoteSegment first{0x41, 32, 0}, second{0x42, 32, 0};
@@ -185,7 +185,7 @@ TEST_CASE("trace: memory that was taken back is not read") {
 
 TEST_CASE("trace: a lost connection, and the Call that is sent again on the next one") {
   const Place place;
-  const Recording r(place.file);
+  Recording r(place.file);
   auto tap = r.tap();
   tap->sent(message(header(5), read_call(5, 0, 1)));
   const Error why(ErrorKind::connection, ECONNRESET, "", "server", "reset by peer");
@@ -210,8 +210,8 @@ TEST_CASE("trace: a lost connection, and the Call that is sent again on the next
 
 TEST_CASE("trace: a connection that cannot be made") {
   const Place place;
-  const Recording r(place.file);
-  const auto tap = r.recorder->tapper()({testing::loopback(20049), "server"});
+  Recording r(place.file);
+  const auto tap = r.recorder->tapper(nullptr)({testing::loopback(20049), "server"});
   tap->announced(bytes_of("private"));
   const Error why(ErrorKind::connection, ECONNREFUSED, "", "server", "refused");
   tap->closed(&why);
@@ -222,7 +222,7 @@ TEST_CASE("trace: a connection that cannot be made") {
 
 TEST_CASE("trace: a file that follows begins with the set-up of the connection that goes on") {
   const Place place;
-  const Recording r(place.file, 1024, 64U << 10);
+  Recording r(place.file, 1024, 64U << 10);
   const auto tap = r.tap();
   for (std::uint32_t xid = 1; xid <= 400; ++xid) {
     tap->sent(message(header(xid), read_call(xid, xid, 1)));
@@ -253,7 +253,7 @@ TEST_CASE("trace: a file that follows begins with the set-up of the connection t
 TEST_CASE(
     "trace: switched off and on again, with a connection that is up and memory that has gone meanwhile") {
   const Place place;
-  const Recording r(place.file, 4096);
+  Recording r(place.file, 4096);
   const auto tap = r.tap();
   std::string memory(64, 'm');
   const fabric::RemoteSegment segment{0x51, 64, 0};
@@ -290,10 +290,11 @@ TEST_CASE("trace: clients of one process share a file, and their connections are
   const Place place;
   Options options;
   options.now = [] { return std::uint64_t{1}; };
-  const auto first = recorder_of(place.file, options), second = recorder_of(place.file, options);
+  const auto first = recorder_of(place.file, options, nullptr),
+             second = recorder_of(place.file, options, nullptr);
   CHECK(first == second);
-  const auto one = first->tapper()({testing::loopback(20049), "a"});
-  const auto two = second->tapper()({testing::loopback(20049), "a"});
+  const auto one = first->tapper(nullptr)({testing::loopback(20049), "a"});
+  const auto two = second->tapper(nullptr)({testing::loopback(20049), "a"});
   one->established({});
   two->established({});
   one->sent(message(header(7), read_call(7, 0, 1)));
