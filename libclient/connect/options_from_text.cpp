@@ -278,8 +278,9 @@ bool set_busy_poll(Options& options, std::string_view text) {
 }
 
 bool set_trace(Options& options, std::string_view text) {
+  const auto is_control = [](char c) { return c >= '\0' && c < ' '; };
   options.trace = text;
-  return !text.empty() && text.find('\0') == std::string_view::npos;
+  return !text.empty() && std::ranges::none_of(text, is_control);
 }
 bool set_trace_size(Options& options, std::string_view text) {
   return assign(options.trace_size, byte_count(text, smallest_trace, largest_trace));

@@ -52,12 +52,12 @@ judge() {
     same "$name: nothing is malformed" "" "$(awk -F'\t' '$1 != "" || $2 ~ /8388608/' "$work/fields" | head -3)"
     cli trace --json "$file" > "$work/json" 2> "$work/err"
     same "$name: each Reply is one of NFS for tshark" \
-      "$(jq -s '[.[] | select(.event == "reply" and .backward == false and .round_trip != null)] | length' "$work/json")" \
+      "$(jq -s '[.[] | select(.event == "reply" and .backward == false and .procedure != "NULL")] | length' "$work/json")" \
       "$(awk -F'\t' '$3 ~ /1/ && $4 ~ /:nfs/' "$work/fields" | wc -l)"
     same "$name: each Call has its Reply" "0 0" "$(jq -r 'select(.event == "summary") | "\(.unanswered) \(.strange)"' "$work/json")"
     cut -f5 "$work/fields" >> "$work/info"
   done
-  for op in "$@"; do check "tshark sees V$version … $op" grep -qE "^V$version .*Call.*$op" "$work/info"; done
+  for op in "$@"; do check "tshark sees V$version … $op" grep -qE "^V$version .*(Call.*$op|$op.* Call)" "$work/info"; done
 }
 
 with=()

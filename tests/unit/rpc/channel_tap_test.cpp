@@ -85,7 +85,7 @@ TEST_CASE("channel: a tap that is off hears only of the connection's beginning a
     Wired w(tapped.options());
     w.establish();
   }
-  CHECK(tapped.heard == Heard{"to server", "established", "closed by us"});
+  CHECK(tapped.heard == Heard{"to server", "established", "closed shut down by its user"});
 }
 
 TEST_CASE(
