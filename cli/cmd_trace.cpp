@@ -177,7 +177,7 @@ void follow(Call& call, const std::string& name, trace::Decoder& decoder) {
     call.out.flush();
     wait_a_moment();
     if (name == "-" || !is_replaced(file, name)) continue;
-    // What was written between the last read and the renaming.
+    // Read the bytes that were written between the last read and the renaming.
     if (!read_on(call, file, name, decoder)) return;
     const int next = open_file(name);
     if (next < 0) continue;

@@ -56,7 +56,7 @@ void add_chunks(std::string& to, const char* what, const ChunkSum& sum) {
   if (sum.segments > 1) to += " in " + std::to_string(sum.segments) + " segments";
 }
 
-/// What the transport did: "[184 bytes, 64 credits asked, write chunk 4096]".
+/// Returns what the transport did: "[184 bytes, 64 credits asked, write chunk 4096]".
 std::string transport_text(const trace::Event& event) {
   const bool is_call = event.kind == EventKind::call;
   std::string out = std::to_string(event.size) + " bytes, " + std::to_string(event.credits) + " credits " +

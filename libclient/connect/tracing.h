@@ -9,8 +9,8 @@ namespace nfsrdma::connect {
 /// Returns the Options of a Recorder.
 trace::Options trace_options(const Options& options);
 
-/// Returns what makes the Taps of connections; nothing without the option `trace`. A file that cannot be
-/// written is told to `warn`, which may be null, and the work goes on.
+/// Returns the function that makes the Taps of connections; null without the option `trace`. If the file
+/// cannot be written, `warn` (which may be null) is called, and the work goes on.
 fabric::Tapper tapper_of(const Options& options, trace::Warn warn);
 
 }  // namespace nfsrdma::connect

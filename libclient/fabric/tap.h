@@ -1,7 +1,7 @@
 // A Tap sees what one connection carries: the messages in both directions, the memory that the peer may use,
 // and the beginning and the end of the connection. trace/recording writes a file from it.
 //
-// The owner of a connection (rpc::Channel) calls the Tap beside the connection. While on() is false, it skips
+// The owner of a connection (rpc::Channel) calls both the connection and its Tap. While on() is false, it skips
 // the four functions that are called for each message, so that a Tap which is off costs a load and a branch.
 // established() and closed() are always called, so that a Tap that is switched on later knows the connection.
 //

@@ -442,10 +442,11 @@ Status Channel::expose(fabric::Bytes memory, fabric::Reach reach, std::vector<rp
   if (!connection_) {
     return Error(ErrorKind::connection, ENOTCONN, "expose memory", options_.server, "there is no connection");
   }
+  if (!is_tapped()) [[likely]]
+    return connection_->expose(memory, reach, to);
   const std::size_t before = to.size();
   Status done = connection_->expose(memory, reach, to);
-  if (is_tapped() && done) [[unlikely]]
-    tap_->exposed(memory, std::span(to).subspan(before));
+  if (done) tap_->exposed(memory, std::span(to).subspan(before));
   return done;
 }
 

@@ -45,7 +45,7 @@ struct ChannelOptions {
   std::chrono::microseconds busy_poll{0};
   std::chrono::milliseconds connect_timeout{10000};
   fabric::Dialer dial = fabric::system_dialer();  ///< makes the connections
-  fabric::Tapper tap;                             ///< sees what they carry; null: nobody does
+  fabric::Tapper tap;                             ///< makes the Taps of the connections; null: none
   /// The thread that does the connections' work; null: the loop itself.
   std::shared_ptr<fabric::Carrier> carrier;
   rpcrdma::Config rdma;
@@ -232,7 +232,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   BackwardService* backward_ = nullptr;
   rpcrdma::Requester requester_;
   std::unique_ptr<fabric::Connection> connection_;
-  std::unique_ptr<fabric::Tap> tap_;  // of connection_; null if nobody wants one
+  std::unique_ptr<fabric::Tap> tap_;  // the Tap of connection_; may be null
   bool dialing_ = false;
   bool up_ = false;
   bool shut_ = false;

@@ -9,14 +9,13 @@ namespace nfsrdma::trace {
 
 using rpcrdma::rdma_msg;
 
-Whole::Whole(const rdma_msg& header, std::size_t limit) {
+Whole::Whole(const rdma_msg& header, std::size_t limit) : limit_(rpcrdma::kMinHeader + limit) {
   rdma_msg plain;
   plain.rdma_xid = header.rdma_xid;
   plain.rdma_credit = header.rdma_credit;
   xdr::Buffer encoded;
   rpcrdma::encode(plain, encoded);
   bytes_.assign(encoded.bytes().begin(), encoded.bytes().end());
-  limit_ = bytes_.size() + limit;
 }
 
 void Whole::add(ConstBytes known, std::uint64_t size) {

@@ -2,8 +2,8 @@
 //
 //   Ethernet | GRH 40: the two addresses | BTH 12: operation, queue pair | more headers | payload | pad | ICRC 4
 //
-// No wire has carried these frames. A verbs device shows its frames to nobody, and a trace is to read the same
-// on both fabrics, so the recorder makes a frame of each Send, RDMA Write and RDMA Read. RoCE was chosen by
+// No wire has carried these frames. No program can capture the frames of a verbs device, and a trace is to read the
+// same on both fabrics, so the recorder makes a frame of each Send, RDMA Write and RDMA Read. RoCE was chosen by
 // trial with tshark 4.0. Its frames have no length field that bounds them, it reads an XDR item's fill bytes
 // behind an RDMA Write (which it misses for iWARP), and it takes the ends of a connection from the frames of
 // the Communication Manager, which also have the private data (RFC 8797).

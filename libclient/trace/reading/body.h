@@ -17,7 +17,7 @@
 
 namespace nfsrdma::trace {
 
-/// What a Call is for. A Reply does not say it.
+/// The procedure that a Call is for. A Reply does not name it.
 struct Called {
   std::uint32_t program = 0, version = 0, procedure = 0;
   bool backward = false;
@@ -32,7 +32,7 @@ struct Body {
   std::uint64_t data_bytes = 0;  ///< results: what READ and WRITE have moved
 };
 
-/// Both begin behind the RPC header.
+/// These two functions begin behind the RPC header.
 [[nodiscard]] Body arguments_of(const Called& called, xdr::Decoder& in);
 [[nodiscard]] Body results_of(const Called& called, xdr::Decoder& in);
 

@@ -69,7 +69,7 @@ class Decoder {
     rpcrdma::rdma_msg header;
     Octets inline_part;
   };
-  /// What has come of a segment: its bytes from `offset` on.
+  /// The known bytes of a segment, from `offset` on.
   struct Piece {
     std::uint64_t offset = 0;
     Octets bytes;
@@ -83,7 +83,7 @@ class Decoder {
     std::size_t piece_bytes = 0;
     fabric::RemoteSegment reading;  // of the last RDMA Read
   };
-  /// One end of a connection, as the receiver of frames.
+  /// An end of a connection, as the receiver of frames.
   struct End {
     std::shared_ptr<Connection> connection;
     bool is_server = false;

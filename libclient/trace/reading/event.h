@@ -1,4 +1,4 @@
-// What a trace says, decoded: one Event for each message, and for each beginning and end of a connection.
+// The events of a decoded trace: one Event for each message, and for each beginning and end of a connection.
 //
 // Thread-safety: values.
 #pragma once

@@ -12,7 +12,7 @@
 namespace nfsrdma::trace {
 namespace {
 
-/// What the words of NFSv4's operations are made by. `Moved` counts the data of READ and WRITE.
+/// Functions that make the words of NFSv4's operations. `moved` counts the data of READ and WRITE.
 namespace v4 {
 
 using namespace nfs4;

@@ -18,7 +18,7 @@ class Summary {
   struct Row {
     std::string kind;
     std::uint64_t count = 0, failed = 0, bytes = 0;
-    /// Of the calls whose Replies are in the trace.
+    /// Times of the calls whose Replies are in the trace.
     std::chrono::nanoseconds mean{}, p50{}, p99{}, most{};
   };
   /// Counts a Reply. Other events are only looked at for retransmissions and lost connections.

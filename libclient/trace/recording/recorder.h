@@ -20,7 +20,7 @@
 // A file that begins while connections are up (trace_size was reached, or the trace was switched on) begins
 // with the set-up of each connection as soon as that is used.
 //
-// Failure. A failure of the file switches the recorder off, and is told once, to the user of the connection
+// Failure. A failure of the file switches the recorder off, and is reported once, by the `warn` of the connection
 // that has met with it.
 //
 // Thread-safety: a Recorder is used by connections of several loops on several threads; a mutex guards all of
@@ -95,12 +95,12 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   std::uint64_t written_ = 0;
   std::uint64_t starts_ = 0;
   std::uint32_t connections_ = 0;
-  std::optional<Error> failure_;  // that the user has not been told of
+  std::optional<Error> failure_;  // a failure that has not been reported yet
   Octets block_;
 };
 
 /// Returns the Recorder of this process that writes to the file, so that several clients share one trace.
-/// Makes and starts it if there is none. A file that cannot be written is told to `warn` at once, and the
+/// Makes and starts it if there is none. If the file cannot be written, `warn` is called at once, and the
 /// Recorder is off.
 std::shared_ptr<Recorder> recorder_of(const std::string& name, Options options, const Warn& warn);
 

@@ -68,7 +68,7 @@ Status TraceFile::create() {
   descriptor_ = async::Descriptor(::openat(directory_.get(), base_.c_str(), kNew, kMode));
   size_ = 0;
   if (!is_open()) return local_error(errno, name_, std::string("cannot be made: ") + std::strerror(errno));
-  // Another process sees the lock in make_way(). File systems without locks do without.
+  // The lock is for make_way() of another process. Some file systems have no locks, so an error is ignored.
   (void)::flock(descriptor_.get(), LOCK_EX | LOCK_NB);
   return {};
 }
