@@ -10,8 +10,8 @@
 // before such a multiple on the server's disk before it writes behind it. A copy goes on from there, so up to part_step
 // bytes are copied again.
 //
-// A part is taken only if nobody else can have made it: a regular file of this user with one name and the mode of a
-// part. In a directory that others may write to, somebody could put another file there.
+// A part is taken only if no other user can have made it: a regular file of this user with one name and the mode of a
+// part. Another user may put a file there if the directory can be written to by all.
 #pragma once
 
 #include <cstdint>

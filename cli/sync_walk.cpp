@@ -355,6 +355,12 @@ void SyncRun::finish() {
   if (all.empty() || !means_.tree.going()) return;
   if (!has_read_all_) {
     say("not everything of the source could be read, so nothing was deleted");
+    for (const Later& later : all) {
+      for (const SyncStep& step : later.blocked)
+        means_.tree.failed(Error(ErrorKind::local, EEXIST, means_.tree.operation(),
+                                 path_below(later.path, step.source.name),
+                                 "is not copied, because the directory in its place was not deleted"));
+    }
     return;
   }
   for (const Later& later : all) means_.crowd.add([this, &later] { do_later(later); });

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -158,10 +159,13 @@ std::vector<Status> TreeSpot::remove_files(const std::vector<TreeEntry>& files) 
     for (const TreeEntry& one : files) out.push_back(remove_local(*local_, one));
     return out;
   }
-  out = run_together(*remote_.client, files.size(), [&](std::size_t i, auto done) {
-    remote_.client->start_remove_file(remote_.child(files[i].name).path, std::move(done));
-  });
-  for (Status& one : out) one = without_absence(one);
+  for (std::size_t from = 0; from < files.size(); from += most_together) {
+    const std::size_t count = std::min(most_together, files.size() - from);
+    const auto removed = run_together(*remote_.client, count, [&](std::size_t i, auto done) {
+      remote_.client->start_remove_file(remote_.child(files[from + i].name).path, std::move(done));
+    });
+    for (const Status& one : removed) out.push_back(without_absence(one));
+  }
   return out;
 }
 
