@@ -138,7 +138,7 @@ std::string Top::view(const std::vector<TopRow>& rows) const {
                     " s, by " + std::string(name_of(wish_.order)) + (wish_.reversed ? ", reversed" : "") +
                     "; q quits, s sorts by another column, o reverses the order\n";
   if (rows.empty()) return out + nothing_there + "\n";
-  // A mount takes three lines and a heading besides its table, and an empty line.
+  // The lines of a mount that are not rows of its table: an empty one, three of figures, and the heading.
   constexpr std::size_t fixed_lines = 5;
   const std::size_t room = size.lines > 1 ? (size.lines - 1) / rows.size() : 0;
   for (const TopRow& row : rows) out += "\n" + top_text(row, room > fixed_lines ? room - fixed_lines : 0);

@@ -21,10 +21,10 @@ namespace nfsrdma::cli {
 
 /// Returns the mount points of all mounts of nfsrdma-fuse, from the text of /proc/self/mountinfo.
 std::vector<std::string> nfsrdma_mounts(std::string_view mountinfo);
-/// The same, for this process.
+/// Returns the mount points that this process can see.
 std::vector<std::string> nfsrdma_mounts();
 
-/// What one reading of a mount's file came to.
+/// The outcome of reading a mount's file.
 struct MountReading {
   std::optional<MountSample> sample;
   std::string trouble;  ///< if there is no sample: "no answer", or what the system said

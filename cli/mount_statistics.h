@@ -20,7 +20,7 @@ struct KindCounters {
   std::uint64_t count = 0, errors = 0, total_us = 0;
 };
 
-/// One reading of the file.
+/// The counters in the file at one moment.
 struct MountSample {
   std::string source;
   double age = 0;                                    ///< seconds since the mount was made
@@ -43,7 +43,7 @@ struct KindRate {
   double busy = 0;     ///< seconds spent in such requests, per second: how many were under way on average
 };
 
-/// What happened between two samples.
+/// The rates in the time between two samples.
 struct MountRates {
   double seconds = 0;
   KindRate reads, writes, metadata;  ///< requests of the kernel, together; names are empty

@@ -1,4 +1,4 @@
-// What --stats prints at the end of a command: what its calls to each server cost. The library counts; the mount's
+// The text that --stats prints at the end of a command: the cost of its calls to each server. The library counts; the mount's
 // .nfsrdma-stats shows the same counters.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What top shows of one mount: lines for people, and an object of JSON. Pure functions.
+// The view of one mount that top shows: lines for people, and an object of JSON. Pure functions.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What nfsrdma_info_get() and nfsrdma_statistics_get() return: entries, each with a name, a text and a number.
+// The result of nfsrdma_info_get() and nfsrdma_statistics_get(): entries, each with a name, a text and a number.
 //
 // Thread-safety: a plain value, which belongs to the program.
 #pragma once

@@ -1,4 +1,4 @@
-// What a client's calls have cost, as entries with names. nfsrdma_info(3) lists the names. The counters are those that a
+// The cost of a client's calls, as entries with names. nfsrdma_info(3) lists the names. The counters are those that a
 // mount shows in its .nfsrdma-stats: connections count in the Channel, and calls in the engine.
 #include <memory>
 #include <string>

@@ -42,13 +42,13 @@ struct Setting {
   [[nodiscard]] std::string word() const { return value ? name + "=" + *value : name; }
 };
 
-/// What settings are looked up for.
+/// The target, and for a mount its place, that settings are looked up for.
 struct Subject {
   std::string host, path;
   std::string mountpoint;  ///< absolute; empty: it is not for a mount
 };
 
-/// One section of a file. Ordered from the general to the particular.
+/// A section of a file. Its kinds are ordered from the general to the particular.
 struct Section {
   enum class Kind : unsigned char { defaults, server, exported, mountpoint };
   Kind kind = Kind::defaults;
@@ -86,7 +86,7 @@ struct Sources {
 Result<std::vector<Setting>> read_settings(const Sources& sources, const std::string& config,
                                            const Subject& subject);
 
-/// Sets those options of the target that nobody has set. Settings that only a mount has are left out.
+/// Sets those options of the target that still have their defaults. Settings that only a mount has are left out.
 Status configure(Target& target, const Sources& sources);
 
 }  // namespace nfsrdma::connect

@@ -122,7 +122,7 @@ Sources Sources::of_process() {
   if (const std::string only = from_environment("NFSRDMA_CONFIG"); !only.empty()) out.only = only;
   out.options = from_environment("NFSRDMA_OPTIONS");
   out.user = ::geteuid();
-  // In a user namespace root's files belong to nobody; so does the root directory.
+  // A user namespace shows root's files, and so the root directory, as those of the overflow uid (65534).
   struct stat facts{};
   out.administrator = ::stat("/", &facts) == 0 ? facts.st_uid : root;
   return out;
