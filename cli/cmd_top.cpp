@@ -187,7 +187,8 @@ std::optional<Wish> wish_of(Call& call) {
   }
   out.interval = *interval;
   const auto count = call.arguments.value("count");
-  if (count && !(out.count = parse_count(*count))) {
+  if (count) out.count = parse_count(*count);
+  if (count && !out.count) {
     call.misused("--count takes a number from 1 on, not '" + *count + "'");
     return std::nullopt;
   }
