@@ -31,7 +31,7 @@ std::string bench_json(const BenchResult& result);
 std::string bench_plot(const BenchResult& result);
 /// The histograms of all results as one picture, on a common logarithmic axis of time.
 std::string bench_svg(const std::vector<BenchResult>& results, const std::string& title);
-/// One line for a report of a problem: versions, fabric, sizes, credits and the main figures.
+/// Returns the line for a report of a problem: versions, fabric, sizes, credits and the main figures.
 std::string bench_summary(const Info& info, const std::vector<BenchResult>& results);
 
 }  // namespace nfsrdma::cli

@@ -233,7 +233,7 @@ Status Bench::randwrite() {
   return {};
 }
 
-/// Makes a small file beside the scratch file, and removes it: one operation, made with blocking calls.
+/// Makes a small file in the directory of `like` and removes it, with blocking calls.
 Status make_and_remove(const Remote& like, std::span<const std::byte> data) {
   Result<RemoteTemporary> small = create_temporary(like, 0600);
   if (!small) return small.error();
