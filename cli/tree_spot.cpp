@@ -90,6 +90,7 @@ Result<TreeSpot::Listing> TreeSpot::list(Tree& tree) const {
   };
   const auto entries = local_->list(failed);
   if (!entries) return entries.error();
+  out.entries.reserve(entries->size());
   for (const LocalEntry& one : *entries) out.entries.push_back({one.name, attributes_of(one.facts)});
   return out;
 }
@@ -155,6 +156,7 @@ Status TreeSpot::remove(const TreeEntry& entry) const {
 
 std::vector<Status> TreeSpot::remove_files(const std::vector<TreeEntry>& files) const {
   std::vector<Status> out;
+  out.reserve(files.size());
   if (is_local()) {
     for (const TreeEntry& one : files) out.push_back(remove_local(*local_, one));
     return out;

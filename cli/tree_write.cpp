@@ -86,6 +86,7 @@ std::vector<Status> write_small(Tree& tree, const Remote& to, const std::vector<
   }
   const auto results = client.write_many(items);
   std::vector<Status> outcome;
+  outcome.reserve(results.size());
   for (const auto& one : results) outcome.push_back(one ? Status() : Status(one.error()));
   if (rules.keep != Keep::nothing) {
     for_each_good(client, outcome, [&](std::size_t i, auto done) {

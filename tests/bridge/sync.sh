@@ -107,10 +107,12 @@ made 'head -c 20000000 /dev/urandom > zlarge'
 as_user timeout --foreground -s INT 0.7 rsync -rlt --bwlimit=4m "$src/" "$ref" > /dev/null 2>&1
 rsync_status=$?
 as_user timeout --foreground -s INT 0.7 "$cli_binary" sync -q --bwlimit 4M "$src/" "$url/copy" 2> "$work/err"
+sync_status=$?
 check "interrupted: no file under its name" test ! -e "$ref/zlarge" -a ! -e "$copy/zlarge"
 one_sentence "interrupted" interrupted "to go on, run"
 same "interrupted: no temporary file is left" "" "$(find "$copy" -name '.*nfsrdma*')"
-printf '%s|%s|%s|%s\n' "interrupted in a large file" "no zlarge ($rsync_status)" "no zlarge (124)" same >> "$work/table"
+left_over() { find "$1" -name '*zlarge*' -printf '%f ' | grep . || printf 'nothing of zlarge'; }
+printf '%s|%s (%s)|%s (%s)|%s\n' "interrupted in a large file" "$(left_over "$ref")" "$rsync_status" "$(left_over "$copy")" "$sync_status" - >> "$work/table"
 compare "interrupted, and run again" 'true'
 
 # Back, and with everything kept.
