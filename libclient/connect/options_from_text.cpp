@@ -456,8 +456,8 @@ constexpr auto rows = std::to_array<Row>({
      set_busy_poll,
      get<&Options::busy_poll>},
     {{"trace", "a file",
-      "record the messages that go over RDMA to this file, for nfsrdma-cli trace or Wireshark; it holds names, "
-      "credentials and some data (default: none)"},
+      "record the messages that go over RDMA to this file, for nfsrdma-cli trace or Wireshark; names, "
+      "credentials and some data are in it (default: none)"},
      set_trace,
      get<&Options::trace>},
     {{"trace_size", "bytes from 64K to 1T",
@@ -469,8 +469,8 @@ constexpr auto rows = std::to_array<Row>({
      set_trace_bytes,
      get<&Options::trace_bytes>},
     {{"config", "none, or a file",
-      "read defaults for options from this file instead of /etc/nfsrdma.conf and ~/.config/nfsrdma.conf; none "
-      "is no file"},
+      "read defaults for options from this file instead of /etc/nfsrdma.conf and ~/.config/nfsrdma.conf "
+      "(none: from no file)"},
      set_config,
      get<&Options::config>},
 });

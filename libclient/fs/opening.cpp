@@ -50,8 +50,8 @@ async::Task<Status> Opening::may_read(Caller caller, std::uint64_t id, int flags
   co_return co_await attributes_.access(std::move(caller), id, R_OK);
 }
 
-/// Decides what the kernel may keep of the file that it has cached: pages, attributes. Returns the size that
-/// the kernel has to be told before the open ends, or 0.
+/// Decides which cached pages and attributes of the file stay valid in the kernel. Returns the size that the
+/// kernel must learn before the open ends, or 0.
 std::uint64_t Opening::keep_in_kernel(OpenedFile& out, Inode& inode, const std::optional<Attributes>& told,
                                       const Freshness::Asked& asked) const {
   const auto change = told ? std::optional(told->change) : std::nullopt;
