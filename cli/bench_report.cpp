@@ -16,7 +16,7 @@ constexpr std::array<double, 4> percents{50, 90, 99, 99.9};
 constexpr std::array<const char*, 4> percent_names{"p50", "p90", "p99", "p99.9"};
 constexpr std::size_t name_width = 10, number_width = 9, time_width = 10;
 
-std::string microseconds(std::chrono::nanoseconds time) {
+std::string as_microseconds(std::chrono::nanoseconds time) {
   return fixed(static_cast<double>(time.count()) / 1000, 3);
 }
 
@@ -65,8 +65,9 @@ std::string svg_axis(double bottom) {
   std::string out;
   for (double ns = shortest_ns; ns <= longest_ns; ns *= 10) {
     const std::string x = fixed(x_of(ns), 1);
-    out += "<line x1=\"" + x + "\" y1=\"" + fixed(plot_top - 4, 1) + "\" x2=\"" + x + "\" y2=\"" +
-           fixed(bottom, 1) + "\" stroke=\"#ccc\"/>\n";
+    out.append("<line x1=\"").append(x).append("\" y1=\"").append(fixed(plot_top - 4, 1));
+    out.append("\" x2=\"").append(x).append("\" y2=\"").append(fixed(bottom, 1));
+    out.append("\" stroke=\"#ccc\"/>\n");
     out += svg_text(x_of(ns) - 14, plot_top - 8,
                     short_time(std::chrono::nanoseconds(static_cast<std::int64_t>(ns))));
   }
@@ -130,12 +131,12 @@ std::string bench_json(const BenchResult& result) {
   out.number("operations", result.latencies.count()).raw("seconds", fixed(result.seconds, 6));
   out.raw("operations_per_second", fixed(result.operations_per_second(), 1));
   out.raw("bytes_per_second", fixed(result.bytes_per_second(), 0));
-  out.raw("min_us", microseconds(result.latencies.least()))
-      .raw("mean_us", microseconds(result.latencies.mean()));
+  out.raw("min_us", as_microseconds(result.latencies.least()))
+      .raw("mean_us", as_microseconds(result.latencies.mean()));
   for (std::size_t i = 0; i < percents.size(); ++i)
     out.raw(std::string(percent_names.at(i)) + "_us",
-            microseconds(result.latencies.percentile(percents.at(i))));
-  return out.raw("max_us", microseconds(result.latencies.most())).str();
+            as_microseconds(result.latencies.percentile(percents.at(i))));
+  return out.raw("max_us", as_microseconds(result.latencies.most())).str();
 }
 
 std::string bench_plot(const BenchResult& result) {

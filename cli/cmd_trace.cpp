@@ -27,12 +27,12 @@ namespace {
 using trace::EventKind;
 
 /// A local file's descriptor.
-class File {
+class TraceInput {
  public:
-  explicit File(int fd) : fd_(fd) {}
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() { reset(-1); }
+  explicit TraceInput(int fd) : fd_(fd) {}
+  TraceInput(const TraceInput&) = delete;
+  TraceInput& operator=(const TraceInput&) = delete;
+  ~TraceInput() { reset(-1); }
   void reset(int fd) {
     if (fd_ > STDERR_FILENO) ::close(fd_);
     fd_ = fd;
@@ -138,7 +138,7 @@ int open_file(const std::string& name) {
 }
 
 /// Feeds the decoder with what the file has from here on. Returns false after an error, which it reports.
-bool read_on(Call& call, const File& file, const std::string& name, trace::Decoder& decoder) {
+bool read_on(Call& call, const TraceInput& file, const std::string& name, trace::Decoder& decoder) {
   std::array<std::byte, 65536> piece{};
   while (call.going()) {
     const ssize_t got = ::read(file.get(), piece.data(), piece.size());
@@ -155,7 +155,7 @@ bool read_on(Call& call, const File& file, const std::string& name, trace::Decod
 }
 
 /// Returns true if the name leads to another file than the open one: the trace was rotated.
-bool is_replaced(const File& file, const std::string& name) {
+bool is_replaced(const TraceInput& file, const std::string& name) {
   struct stat open{}, named{};
   if (::fstat(file.get(), &open) != 0 || ::stat(name.c_str(), &named) != 0) return false;
   return open.st_ino != named.st_ino || open.st_dev != named.st_dev;
@@ -171,7 +171,7 @@ void wait_a_moment() {
 /// Reads a file that is still written, until a signal comes.
 void follow(Call& call, const std::string& name, trace::Decoder& decoder) {
   call.interruption_is_an_end = true;
-  File file(open_file(name));
+  TraceInput file(open_file(name));
   if (file.get() < 0) return call.failed(local_error(errno, "trace", name));
   while (read_on(call, file, name, decoder)) {
     call.out.flush();
@@ -187,7 +187,7 @@ void follow(Call& call, const std::string& name, trace::Decoder& decoder) {
 }
 
 void read_all(Call& call, const std::string& name, trace::Decoder& decoder) {
-  const File file(open_file(name));
+  const TraceInput file(open_file(name));
   if (file.get() < 0) return call.failed(local_error(errno, "trace", name));
   decoder.begin_file();
   if (!read_on(call, file, name, decoder) || decoder.pending_bytes() == 0) return;

@@ -15,7 +15,7 @@
 namespace nfsrdma::cli {
 namespace {
 
-constexpr std::string_view mark = ".nfsrdma-part-";
+constexpr std::string_view part_mark = ".nfsrdma-part-";
 constexpr std::size_t digits = 16;  // of a fingerprint
 constexpr std::size_t longest_name = 255;
 
@@ -33,7 +33,8 @@ std::string fingerprint(std::string_view name, const PartOf& of) {
 
 /// Returns the begin that the names of all parts of a file share.
 std::string begin_of_parts(std::string_view name) {
-  return "." + std::string(name.substr(0, longest_name - 1 - mark.size() - digits)) + std::string(mark);
+  return "." + std::string(name.substr(0, longest_name - 1 - part_mark.size() - digits)) +
+         std::string(part_mark);
 }
 
 /// Returns where a copy goes on behind what a part has.
@@ -109,9 +110,9 @@ std::string part_name(std::string_view name, const PartOf& of) {
 }
 
 bool is_part_name(std::string_view name) {
-  if (!name.starts_with('.') || name.size() <= mark.size() + digits + 1) return false;
+  if (!name.starts_with('.') || name.size() <= part_mark.size() + digits + 1) return false;
   const std::string_view end = name.substr(name.size() - digits);
-  return name.substr(name.size() - digits - mark.size(), mark.size()) == mark &&
+  return name.substr(name.size() - digits - part_mark.size(), part_mark.size()) == part_mark &&
          end.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 

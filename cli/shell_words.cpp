@@ -9,7 +9,7 @@
 namespace nfsrdma::cli {
 namespace {
 
-constexpr char mark = '\0';
+constexpr char quote_mark = '\0';
 
 bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r';
@@ -42,7 +42,7 @@ class Scanner {
 
  private:
   static void add_quoted(ShellWord& out, char c) {
-    if (is_special_in_glob(c)) out += mark;
+    if (is_special_in_glob(c)) out += quote_mark;
     out += c;
   }
   void take_part(ShellWord& out, bool& is_open) {
@@ -95,18 +95,18 @@ void add_component(std::string_view component, std::string& out) {
 
 std::string plain(const ShellWord& word) {
   std::string out = word;
-  std::erase(out, mark);
+  std::erase(out, quote_mark);
   return out;
 }
 
 std::string for_pattern(const ShellWord& word) {
   std::string out = word;
-  std::ranges::replace(out, mark, '\\');
+  std::ranges::replace(out, quote_mark, '\\');
   return out;
 }
 
 Result<std::vector<ShellCommand>> split_line(std::string_view line) {
-  if (line.find(mark) != std::string_view::npos)
+  if (line.find(quote_mark) != std::string_view::npos)
     return Error(ErrorKind::usage, EINVAL, "", "", "the line contains a NUL character; remove it");
   std::vector<ShellCommand> out;
   ShellCommand command;

@@ -83,7 +83,7 @@ stage_tidy() {
     return 1
   fi
   run-clang-tidy-19 -p "$tree" -j "$jobs" "${options[@]}" \
-    -header-filter="$root/(cli|fuse|libclient|reply_sizing)/.*\.(h|cpp)\$" > "$build/tidy.log" 2>&1 || status=$?
+    -header-filter='/(cli|fuse|libclient|reply_sizing)/.*\.(h|cpp)$' > "$build/tidy.log" 2>&1 || status=$?
   # Without the progress lines and the counts of suppressed warnings.
   grep -vE '^(\[ *[0-9]+/[0-9]+\]|[0-9]+ warnings? generated|clang-tidy-19 |Running )' "$build/tidy.log" | head -200 || true
   return $status
