@@ -63,13 +63,14 @@ std::string svg_text(double x, double y, const std::string& text) {
 
 std::string svg_axis(double bottom) {
   std::string out;
-  for (double ns = shortest_ns; ns <= longest_ns; ns *= 10) {
-    const std::string x = fixed(x_of(ns), 1);
+  for (auto ns = static_cast<std::int64_t>(shortest_ns); ns <= static_cast<std::int64_t>(longest_ns);
+       ns *= 10) {
+    const double place = x_of(static_cast<double>(ns));
+    const std::string x = fixed(place, 1);
     out.append("<line x1=\"").append(x).append("\" y1=\"").append(fixed(plot_top - 4, 1));
     out.append("\" x2=\"").append(x).append("\" y2=\"").append(fixed(bottom, 1));
     out.append("\" stroke=\"#ccc\"/>\n");
-    out += svg_text(x_of(ns) - 14, plot_top - 8,
-                    short_time(std::chrono::nanoseconds(static_cast<std::int64_t>(ns))));
+    out += svg_text(place - 14, plot_top - 8, short_time(std::chrono::nanoseconds(ns)));
   }
   return out;
 }

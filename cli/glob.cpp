@@ -18,11 +18,10 @@ bool quotes_next(std::string_view text, std::size_t at) {
 /// A '[' without its ']' stands for itself.
 bool has_wildcard(std::string_view component) {
   for (std::size_t i = 0; i < component.size(); ++i) {
+    const char c = component[i];
     if (quotes_next(component, i)) {
       ++i;
-    } else if (component[i] == '*' || component[i] == '?') {
-      return true;
-    } else if (component[i] == '[' && component.find(']', i + 2) != std::string_view::npos) {
+    } else if (c == '*' || c == '?' || (c == '[' && component.find(']', i + 2) != std::string_view::npos)) {
       return true;
     }
   }
@@ -147,7 +146,7 @@ class Pattern::Expansion {
 
  private:
   Status list(const std::string& path, const std::function<void(const DirectoryEntry&)>& take) {
-    const Status listed = client_.list(path.empty() ? "/" : path, [&](const DirectoryEntry& entry) {
+    Status listed = client_.list(path.empty() ? "/" : path, [&](const DirectoryEntry& entry) {
       if (is_plain_name(entry.name)) take(entry);
       return true;
     });

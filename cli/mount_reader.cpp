@@ -147,6 +147,8 @@ void MountReader::begin() {
     const std::lock_guard lock(shared_->mutex);
     if (std::exchange(shared_->under_way, true)) return;
     std::uint64_t count = 0;
+    // The descriptor has EFD_NONBLOCK.
+    // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
     [[maybe_unused]] const ssize_t drained = ::read(shared_->done.get(), &count, sizeof count);
   }
   try {

@@ -38,7 +38,8 @@ connect::Surroundings traced(const connect::Target& target, const Setup& setup) 
 }
 }  // namespace
 
-ClientCore::ClientCore(const connect::Target& target, const std::vector<rpc::Address>& addresses, Setup setup)
+ClientCore::ClientCore(const connect::Target& target, const std::vector<rpc::Address>& addresses,
+                       const Setup& setup)
     : target_(target),
       log_(setup.log),
       log_data_(setup.log_data),

@@ -60,7 +60,8 @@ async::Task<R> refused(Error error) {
 
 class ClientCore {
  public:
-  ClientCore(const connect::Target& target, const std::vector<rpc::Address>& addresses, Setup setup = {});
+  ClientCore(const connect::Target& target, const std::vector<rpc::Address>& addresses,
+             const Setup& setup = {});
   /// Disconnects. In a child of fork(2) the object may not be destroyed.
   ~ClientCore();
   ClientCore(const ClientCore&) = delete;

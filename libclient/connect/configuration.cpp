@@ -65,7 +65,7 @@ std::optional<bool> truth(std::string_view value) {
 
 /// Returns the word that means the opposite, such as "nolock" for "lock"; empty if there is none.
 std::string opposite(std::string_view word) {
-  const std::string longer = "no" + std::string(word);
+  std::string longer = "no" + std::string(word);
   if (find_mount_word(longer) != nullptr) return longer;
   const bool is_no = word.starts_with("no") && find_mount_word(word.substr(2)) != nullptr;
   return is_no ? std::string(word.substr(2)) : "";

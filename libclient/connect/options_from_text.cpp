@@ -45,7 +45,8 @@ std::optional<T> number(std::string_view text, T least, T most) {
 std::optional<std::uint64_t> byte_count(std::string_view text, std::uint64_t least, std::uint64_t most) {
   constexpr std::string_view units = "kKmMgGtT";
   unsigned shift = 0;
-  if (const auto unit = text.empty() ? text.npos : units.find(text.back()); unit != text.npos) {
+  constexpr auto no_unit = std::string_view::npos;
+  if (const auto unit = text.empty() ? no_unit : units.find(text.back()); unit != no_unit) {
     shift = 10 * (static_cast<unsigned>(unit) / 2 + 1);
     text.remove_suffix(1);
   }
