@@ -72,18 +72,20 @@ stage_tidy() {
   [ -n "${NFSRDMA_LONG:-}" ] || options+=(-extra-arg={-Xclang,-analyzer-config,-Xclang,max-nodes=20000})
   timed "configure tidy" configure "$tree" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang-19 \
     -DCMAKE_CXX_COMPILER=clang++-19 -DNFSRDMA_UNITY=ON -DNFSRDMA_TESTS=OFF
-  mkdir -p "$tree/probe"
-  echo 'int probe(int n) { int* p = nullptr; return n > 5 ? *p : 0; }' > "$tree/probe/probe.cpp"
-  echo '#include "probe.cpp"' > "$tree/probe/main.cxx"
+  # The sources of the project, by the relative paths that united sources include them by.
+  local filter='/(cli|fuse|libclient|reply_sizing)/.*\.(h|cpp)$'
+  mkdir -p "$tree/probe/cli"
+  echo 'int probe(int n) { int* p = nullptr; return n > 5 ? *p : 0; }' > "$tree/probe/cli/probe.cpp"
+  echo '#include "../probe/cli/probe.cpp"' > "$tree/probe/main.cxx"
   # It fails where it finds something.
   local found
-  found=$(clang-tidy-19 "${options[@]/#-/--}" --header-filter=probe "$tree/probe/main.cxx" -- -std=c++23 2>&1) || true
+  found=$(clang-tidy-19 "${options[@]/#-/--}" --header-filter="$filter" "$tree/probe/main.cxx" -- -std=c++23 2>&1) || true
   if ! grep -q 'clang-analyzer-core.NullDereference' <<< "$found"; then
     echo "clang's analyzer does not check included sources, so this stage would find nothing"
     return 1
   fi
   run-clang-tidy-19 -p "$tree" -j "$jobs" "${options[@]}" \
-    -header-filter='/(cli|fuse|libclient|reply_sizing)/.*\.(h|cpp)$' > "$build/tidy.log" 2>&1 || status=$?
+    -header-filter="$filter" > "$build/tidy.log" 2>&1 || status=$?
   # Without the progress lines and the counts of suppressed warnings.
   grep -vE '^(\[ *[0-9]+/[0-9]+\]|[0-9]+ warnings? generated|clang-tidy-19 |Running )' "$build/tidy.log" | head -200 || true
   return $status
