@@ -1,5 +1,5 @@
-// Parts of large files: with --resume, a copy that is cut off leaves the part that it has made, and the next copy goes
-// on with it.
+// Parts of large files. With --resume, a copy that is cut off leaves the part that it has made, and the next copy
+// continues it.
 //
 // The part of NAME lies in the directory of the copy, as ".NAME.nfsrdma-part-FINGERPRINT", with access for its owner
 // only. It becomes NAME by a rename when it is complete. The fingerprint is made of the name, the size and the time of
