@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include "rpc/message.h"
 #include "rpcrdma/private_data.h"
@@ -397,7 +398,10 @@ std::optional<Decoder::PendingCall> Decoder::take_pending(const Connection& conn
   PendingCall out = found->second;
   pending_.erase(found);
   event.sends = out.sends;
-  if (event.time_ns >= out.time_ns) event.round_trip = std::chrono::nanoseconds(event.time_ns - out.time_ns);
+  // A hostile file may have any times.
+  const std::uint64_t longest = std::numeric_limits<std::int64_t>::max();
+  if (event.time_ns >= out.time_ns && event.time_ns - out.time_ns <= longest)
+    event.round_trip = std::chrono::nanoseconds(event.time_ns - out.time_ns);
   return out;
 }
 
