@@ -5,6 +5,7 @@
 #include "cli/changes.h"
 #include "cli/json.h"
 #include "cli/remote_file.h"
+#include "cli/remote_source_copier.h"
 #include "cli/transfer.h"
 #include "cli/tree_transfer.h"
 
@@ -100,47 +101,30 @@ Status copy_data(Tree& tree, const Remote& from, RemoteSource source, const Remo
   return interrupted();
 }
 
-class TreeCopy final : public EntryCopier {
+class TreeCopy final : public RemoteSourceCopier {
  public:
-  TreeCopy(Tree& tree, Crowd& crowd, const CopyRules& rules) : tree_(tree), crowd_(crowd), rules_(rules) {}
+  TreeCopy(Tree& tree, Crowd& crowd, const CopyRules& rules) : RemoteSourceCopier(tree, crowd, rules) {}
   void directory(const Remote& from, const Remote& to, const Attributes& traits,
                  const RemoteDirectory::Ref& above);
-  void copy(const std::shared_ptr<const Between>& where, std::vector<TreeEntry> entries) override;
 
  private:
-  using Where = std::shared_ptr<const Between>;
-
-  void entry(const Where& where, TreeEntry& entry, std::vector<TreeEntry>& small);
-  void together(const Where& where, const std::vector<TreeEntry>& files);
-  /// Whether the attributes of an entry may still be those of the file.
-  enum class Listed : std::uint8_t { up_to_date, out_of_date };
-  void alone(const Where& where, const TreeEntry& entry, Listed listed);
-  void symlink(const Where& where, const std::string& name);
-  void copied(const Where& where, const std::string& name, std::uint64_t size) {
-    if (where->copied) where->copied(name, size);
-  }
-  [[nodiscard]] bool needs_handle(const Attributes& attributes) const {
+  [[nodiscard]] bool needs_handle(const Attributes& attributes) const override {
     return rules_.keep == Keep::everything && need_a_handle(traits_of(attributes));
   }
+  Status link(const Where& where, const std::string& name, const std::string& text) override {
+    return make_symlink(where->to.remote().child(name), text, rules_.is_hidden);
+  }
+  Status one(const Where& where, const TreeEntry& entry) override {
+    return copy_file(tree_, where->from.remote().child(entry.name), where->to.remote().child(entry.name),
+                     entry.attributes, rules_, entry.kept_mode);
+  }
+  void save(const Where& where, const std::vector<Fetched>& files) override;
 
-  Tree& tree_;
-  Crowd& crowd_;
-  const CopyRules rules_;
   std::optional<Attributes> copy_;  // the topmost directory that is made; set before there are further tasks
 };
 
 std::uint32_t mode_of(const Attributes& source, const std::optional<std::uint32_t>& kept_mode) {
   return kept_mode.value_or(source.mode & kPermissions & ~creation_mask());
-}
-
-void TreeCopy::symlink(const Where& where, const std::string& name) {
-  if (!tree_.going()) return;
-  const auto text = where->from.read_link(name);
-  const Remote link = where->to.remote().child(name);
-  const Status done = text ? make_symlink(link, *text, rules_.is_hidden) : Status(text.error());
-  if (!done) return tree_.failed(done.error());
-  tree_.count_file();
-  copied(where, name, 0);
 }
 
 void TreeCopy::directory(const Remote& from, const Remote& to, const Attributes& traits,
@@ -184,67 +168,13 @@ void TreeCopy::directory(const Remote& from, const Remote& to, const Attributes&
   copy(std::make_shared<const Between>(from, to, held), std::move(others));
 }
 
-void TreeCopy::copy(const Where& where, std::vector<TreeEntry> entries) {
-  std::vector<TreeEntry> small;
-  for (TreeEntry& one : entries) entry(where, one, small);
-  in_parts(
-      std::move(small), [](const TreeEntry& one) { return one.attributes.size + 1; },
-      [&](std::vector<TreeEntry> part) {
-        crowd_.add([this, where, files = std::move(part)] { together(where, files); });
-      });
-}
-
-void TreeCopy::entry(const Where& where, TreeEntry& entry, std::vector<TreeEntry>& small) {
-  const FileType type = entry.attributes.type;
-  if (type == FileType::symlink) {
-    crowd_.add([this, where, name = entry.name] { symlink(where, name); });
-  } else if (type != FileType::regular) {
-    tree_.failed(Error(ErrorKind::local, EOPNOTSUPP, tree_.operation(), where->from.text(entry.name),
-                       "is a device, a FIFO or a socket; skipped"));
-  } else if (entry.attributes.size <= small_file && !needs_handle(entry.attributes)) {
-    small.push_back(std::move(entry));
-  } else {
-    crowd_.add([this, where, entry] { alone(where, entry, Listed::up_to_date); });
-  }
-}
-
-void TreeCopy::alone(const Where& where, const TreeEntry& entry, Listed listed) {
-  if (!tree_.going()) return;
-  const Remote source = where->from.remote().child(entry.name);
-  const Remote target = where->to.remote().child(entry.name);
-  std::uint64_t size = 0;
-  const auto copy = [&](const Attributes& now) {
-    size = now.size;
-    return copy_file(tree_, source, target, now, rules_, entry.kept_mode);
-  };
-  const Status done =
-      listed == Listed::up_to_date ? copy_listed(source, entry.attributes, copy) : copy_afresh(source, copy);
-  if (!done) return tree_.failed(done.error());
-  copied(where, entry.name, size);
-}
-
-void TreeCopy::together(const Where& where, const std::vector<TreeEntry>& files) {
-  if (!tree_.going()) return;
-  const Remote& from = where->from.remote();
-  std::vector<std::uint64_t> sizes;
-  sizes.reserve(files.size());
-  for (const TreeEntry& one : files) sizes.push_back(one.attributes.size);
-  Rooms rooms(sizes);
-  std::vector<ReadItem> reads;
-  reads.reserve(files.size());
-  for (std::size_t i = 0; i < files.size(); ++i) reads.push_back({join(from.path, files[i].name), rooms[i]});
-  const auto got = from.client->read_many(reads);
+void TreeCopy::save(const Where& where, const std::vector<Fetched>& files) {
   std::vector<SmallFile> sent;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    const Attributes& attributes = files[i].attributes;
-    if (!got[i]) {
-      tree_.failed(got[i].error());
-    } else if (has_changed(attributes, *got[i])) {
-      alone(where, files[i], Listed::out_of_date);
-    } else {
-      sent.push_back({files[i].name, rooms[i].first(got[i]->count), mode_of(attributes, files[i].kept_mode),
-                      traits_of(attributes)});
-    }
+  sent.reserve(files.size());
+  for (const Fetched& file : files) {
+    const Attributes& attributes = file.entry.attributes;
+    sent.push_back(
+        {file.entry.name, file.data, mode_of(attributes, file.entry.kept_mode), traits_of(attributes)});
   }
   const auto done = write_small(tree_, where->to.remote(), sent, rules_);
   for (std::size_t i = 0; i < sent.size(); ++i) {

@@ -7,6 +7,7 @@
 #include "cli/format.h"
 #include "cli/json.h"
 #include "cli/local_tree.h"
+#include "cli/remote_source_copier.h"
 #include "cli/sync_walk.h"
 #include "cli/transfer.h"
 #include "cli/tree_transfer.h"
@@ -14,37 +15,23 @@
 namespace nfsrdma::cli {
 namespace {
 
-class TreeGet final : public EntryCopier {
+class TreeGet final : public RemoteSourceCopier {
  public:
-  TreeGet(Tree& tree, Crowd& crowd, const CopyRules& rules) : tree_(tree), crowd_(crowd), rules_(rules) {}
+  TreeGet(Tree& tree, Crowd& crowd, const CopyRules& rules) : RemoteSourceCopier(tree, crowd, rules) {}
 
   void directory(const Remote& from, const LocalDirectory::Ref& to);
-  void copy(const std::shared_ptr<const Between>& where, std::vector<TreeEntry> entries) override;
 
  private:
-  using Where = std::shared_ptr<const Between>;
-
-  void entry(const Where& where, TreeEntry& entry, std::vector<TreeEntry>& small);
-  void symlink(const Where& where, const std::string& name);
-  void together(const Where& where, const std::vector<TreeEntry>& files);
-  /// Whether the attributes of an entry may still be those of the file.
-  enum class Listed : std::uint8_t { up_to_date, out_of_date };
-  void alone(const Where& where, const TreeEntry& entry, Listed listed);
-  Status one(const Where& where, const TreeEntry& entry);
+  [[nodiscard]] bool needs_handle(const Attributes& /*attributes*/) const override { return false; }
+  Status link(const Where& where, const std::string& name, const std::string& text) override {
+    return where->to.local()->symlink(text, name);
+  }
+  Status one(const Where& where, const TreeEntry& entry) override;
+  void save(const Where& where, const std::vector<Fetched>& files) override;
   Result<LocalDirectory::New> create(LocalDirectory& to, const TreeEntry& entry);
   Status download(const Where& where, const TreeEntry& entry, LocalDirectory::New& file);
-  Status save(LocalDirectory& to, const TreeEntry& entry, std::span<const std::byte> data);
-  void copied(const Where& where, const std::string& name, std::uint64_t size);
-
-  Tree& tree_;
-  Crowd& crowd_;
-  const CopyRules rules_;
+  Status write_small_file(LocalDirectory& to, const Fetched& file);
 };
-
-void TreeGet::copied(const Where& where, const std::string& name, std::uint64_t size) {
-  tree_.count_file();
-  if (where->copied) where->copied(name, size);
-}
 
 void TreeGet::directory(const Remote& from, const LocalDirectory::Ref& to) {
   if (!tree_.going()) return;
@@ -65,38 +52,6 @@ void TreeGet::directory(const Remote& from, const LocalDirectory::Ref& to) {
   copy(std::make_shared<const Between>(from, to, nullptr), std::move(others));
 }
 
-void TreeGet::copy(const Where& where, std::vector<TreeEntry> entries) {
-  std::vector<TreeEntry> small;
-  for (TreeEntry& one : entries) entry(where, one, small);
-  in_parts(
-      std::move(small), [](const TreeEntry& one) { return one.attributes.size + 1; },
-      [&](std::vector<TreeEntry> part) {
-        crowd_.add([this, where, files = std::move(part)] { together(where, files); });
-      });
-}
-
-void TreeGet::entry(const Where& where, TreeEntry& entry, std::vector<TreeEntry>& small) {
-  const FileType type = entry.attributes.type;
-  if (type == FileType::symlink) {
-    crowd_.add([this, where, name = entry.name] { symlink(where, name); });
-  } else if (type != FileType::regular) {
-    tree_.failed(Error(ErrorKind::local, EOPNOTSUPP, tree_.operation(), where->from.text(entry.name),
-                       "is a device, a FIFO or a socket; skipped"));
-  } else if (entry.attributes.size <= small_file) {
-    small.push_back(std::move(entry));
-  } else {
-    crowd_.add([this, where, entry] { alone(where, entry, Listed::up_to_date); });
-  }
-}
-
-void TreeGet::symlink(const Where& where, const std::string& name) {
-  if (!tree_.going()) return;
-  const auto text = where->from.read_link(name);
-  const Status done = text ? where->to.local()->symlink(*text, name) : Status(text.error());
-  if (!done) return tree_.failed(done.error());
-  copied(where, name, 0);
-}
-
 Result<LocalDirectory::New> TreeGet::create(LocalDirectory& to, const TreeEntry& entry) {
   const Attributes& source = entry.attributes;
   const std::uint32_t mode = rules_.keep == Keep::everything ? kPrivateFile : source.mode;
@@ -105,40 +60,26 @@ Result<LocalDirectory::New> TreeGet::create(LocalDirectory& to, const TreeEntry&
   return to.create(entry.name, mode, rules_.is_hidden ? Naming::temporary : Naming::its_own);
 }
 
-Status TreeGet::save(LocalDirectory& to, const TreeEntry& entry, std::span<const std::byte> data) {
-  auto file = create(to, entry);
-  if (!file) return file.error();
-  if (Status done = write_all(file->fd.get(), data, to.path(entry.name)); !done) {
-    to.discard(*file);
+Status TreeGet::write_small_file(LocalDirectory& to, const Fetched& file) {
+  auto made = create(to, file.entry);
+  if (!made) return made.error();
+  if (Status done = write_all(made->fd.get(), file.data, to.path(file.entry.name)); !done) {
+    to.discard(*made);
     return done;
   }
-  return to.finish(*file, entry.attributes, rules_.keep);
+  return to.finish(*made, file.entry.attributes, rules_.keep);
 }
 
-void TreeGet::together(const Where& where, const std::vector<TreeEntry>& files) {
-  if (!tree_.going()) return;
-  const Remote& from = where->from.remote();
-  std::vector<std::uint64_t> sizes;
-  sizes.reserve(files.size());
-  for (const TreeEntry& one : files) sizes.push_back(one.attributes.size);
-  Rooms rooms(sizes);
-  std::vector<ReadItem> items;
-  items.reserve(files.size());
-  for (std::size_t i = 0; i < files.size(); ++i) items.push_back({join(from.path, files[i].name), rooms[i]});
-  const auto results = from.client->read_many(items);
+void TreeGet::save(const Where& where, const std::vector<Fetched>& files) {
   std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (!results[i]) {
-      tree_.failed(results[i].error());
-    } else if (has_changed(files[i].attributes, *results[i])) {
-      alone(where, files[i], Listed::out_of_date);
-    } else if (Status done = save(*where->to.local(), files[i], items[i].data.first(results[i]->count));
-               !done) {
+  for (const Fetched& file : files) {
+    if (Status done = write_small_file(*where->to.local(), file); !done) {
       tree_.failed(done.error());
-    } else {
-      bytes += results[i]->count;
-      copied(where, files[i].name, results[i]->count);
+      continue;
     }
+    bytes += file.data.size();
+    tree_.count_file();
+    copied(where, file.entry.name, file.data.size());
   }
   tree_.moved(bytes);
 }
@@ -166,24 +107,14 @@ Status TreeGet::one(const Where& where, const TreeEntry& entry) {
   auto file = create(to, entry);
   if (!file) return file.error();
   Status done = download(where, entry, *file);
-  if (done) return to.finish(*file, entry.attributes, rules_.keep);
+  if (done) {
+    done = to.finish(*file, entry.attributes, rules_.keep);
+    if (done) tree_.count_file();
+    return done;
+  }
   if (is_changed(done.error())) file->is_part = false;  // no later copy can go on with it
   to.discard(*file);
   return done;
-}
-
-void TreeGet::alone(const Where& where, const TreeEntry& entry, Listed listed) {
-  if (!tree_.going()) return;
-  const Remote from = where->from.remote().child(entry.name);
-  std::uint64_t size = 0;
-  const auto copy = [&](const Attributes& attributes) {
-    size = attributes.size;
-    return one(where, {entry.name, attributes, entry.kept_mode});
-  };
-  const Status done =
-      listed == Listed::up_to_date ? copy_listed(from, entry.attributes, copy) : copy_afresh(from, copy);
-  if (!done) return tree_.failed(done.error());
-  copied(where, entry.name, size);
 }
 
 /// The directory that a copy becomes.
