@@ -2,21 +2,19 @@
 #include "cli/byte_ranges.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
+
+#include "cli/parse.h"
 
 namespace nfsrdma::cli {
 namespace {
 
 constexpr std::uint64_t last_byte = std::numeric_limits<std::uint64_t>::max();
 
-/// Parses all of the text as one number. Returns false if it is none.
+/// Parses a number that may be absent. Returns false if the text is none.
 bool parse_offset(std::string_view text, std::optional<std::uint64_t>& out) {
-  std::uint64_t value = 0;
-  const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (fault != std::errc{} || stop != text.data() + text.size()) return false;
-  out = value;
-  return true;
+  out = parse_number<std::uint64_t>(text);
+  return text.empty() || out;
 }
 
 std::optional<ByteRange> parse_range(std::string_view text) {
@@ -24,8 +22,7 @@ std::optional<ByteRange> parse_range(std::string_view text) {
   if (dash == std::string_view::npos || text.size() < 2) return std::nullopt;
   const std::string_view first = text.substr(0, dash), last = text.substr(dash + 1);
   ByteRange out;
-  if (!first.empty() && !parse_offset(first, out.first)) return std::nullopt;
-  if (!last.empty() && !parse_offset(last, out.last)) return std::nullopt;
+  if (!parse_offset(first, out.first) || !parse_offset(last, out.last)) return std::nullopt;
   if (out.first && out.last && *out.last < *out.first) return std::nullopt;
   if (!out.first && out.last == 0U) return std::nullopt;
   return out;

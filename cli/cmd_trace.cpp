@@ -198,10 +198,7 @@ void read_all(Call& call, const std::string& name, trace::Decoder& decoder) {
 std::optional<std::uint32_t> parse_xid(std::string_view text) {
   const bool is_hex = text.starts_with("0x");
   if (is_hex) text.remove_prefix(2);
-  std::uint32_t value = 0;
-  const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), value, is_hex ? 16 : 10);
-  if (fault != std::errc{} || stop != text.data() + text.size()) return std::nullopt;
-  return value;
+  return parse_number<std::uint32_t>(text, is_hex ? 16 : 10);
 }
 
 /// Parses "2.5ms", "300us" or "1s".

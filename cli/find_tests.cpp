@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <utility>
 
+#include "cli/parse.h"
 #include "cli/servers.h"
 
 namespace nfsrdma::cli {
@@ -54,8 +54,7 @@ Status read_depth(const Arguments& arguments, const std::string& option, unsigne
   if (text->empty() || text->find_first_not_of("0123456789") != std::string::npos)
     return wrong(option, "a number", *text);
   // A number that is too large for the type is as good as its largest value.
-  const auto [stop, fault] = std::from_chars(text->data(), text->data() + text->size(), out);
-  if (fault != std::errc{}) out = ~0U;
+  out = parse_number<unsigned>(*text).value_or(~0U);
   return {};
 }
 
@@ -76,9 +75,9 @@ std::optional<Comparison> Comparison::take(std::string_view& text) {
   if (text.starts_with('+')) out.sense = Sense::more;
   if (text.starts_with('-')) out.sense = Sense::less;
   if (out.sense != Sense::equal) text.remove_prefix(1);
-  const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), out.amount);
-  if (fault != std::errc{}) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
+  const auto amount = take_number(text);
+  if (!amount) return std::nullopt;
+  out.amount = *amount;
   return out;
 }
 

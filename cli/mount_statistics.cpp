@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+
+#include "cli/parse.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -18,9 +19,7 @@ std::string_view take_word(std::string_view& line) {
 
 template <class Number>
 Number number_of(std::string_view text) {
-  Number out{};
-  const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return fault == std::errc() && stop == text.data() + text.size() ? out : Number{};
+  return parse_number<Number>(text).value_or(Number{});
 }
 
 /// The words "key=value" of a line.

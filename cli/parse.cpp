@@ -9,9 +9,7 @@
 #include <limits>
 
 namespace nfsrdma::cli {
-namespace {
 
-/// Takes the decimal number at the front of `text` off it.
 std::optional<std::uint64_t> take_number(std::string_view& text) {
   std::uint64_t value = 0;
   const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -19,6 +17,8 @@ std::optional<std::uint64_t> take_number(std::string_view& text) {
   text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
   return value;
 }
+
+namespace {
 
 /// The factor of "K", "KiB" (1024) and "KB" (1000).
 std::optional<std::uint64_t> unit_factor(std::string_view unit) {
@@ -104,17 +104,14 @@ Result<Ownership> parse_ownership(std::string_view text) {
 
 std::optional<std::chrono::milliseconds> parse_interval(std::string_view text) {
   constexpr double longest = 86400;
-  double seconds = 0;
-  const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (fault != std::errc{} || stop != text.data() + text.size()) return std::nullopt;
-  if (!(seconds >= 0.001 && seconds < longest)) return std::nullopt;
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+  const auto seconds = parse_number<double>(text);
+  if (!seconds || !(*seconds >= 0.001 && *seconds < longest)) return std::nullopt;
+  return std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * 1000));
 }
 
 std::optional<std::uint64_t> parse_count(std::string_view text) {
-  const auto value = take_number(text);
-  if (!value || !text.empty() || *value == 0) return std::nullopt;
-  return value;
+  const auto value = parse_number<std::uint64_t>(text);
+  return value && *value != 0 ? value : std::nullopt;
 }
 
 }  // namespace nfsrdma::cli

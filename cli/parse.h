@@ -2,15 +2,33 @@
 // database, and the local time zone is used.
 #pragma once
 
+#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <system_error>
+#include <type_traits>
 #include <vector>
 
 #include "nfsrdma/client.h"
 
 namespace nfsrdma::cli {
+
+/// Parses all of the text as one number. `base`: of integers.
+template <class Number>
+std::optional<Number> parse_number(std::string_view text, int base = 10) {
+  Number out{};
+  const char* const end = text.data() + text.size();
+  std::from_chars_result done{};
+  if constexpr (std::is_floating_point_v<Number>)
+    done = std::from_chars(text.data(), end, out);
+  else
+    done = std::from_chars(text.data(), end, out, base);
+  return done.ec == std::errc() && done.ptr == end ? std::optional(out) : std::nullopt;
+}
+/// Takes the decimal number at the front of `text` off it.
+std::optional<std::uint64_t> take_number(std::string_view& text);
 
 /// "10", "64K", "1M", "2G", "3T" (powers of 1024; "KB" and the like are powers of 1000), within 64 bits.
 std::optional<std::uint64_t> parse_size(std::string_view text);
