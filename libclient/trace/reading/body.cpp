@@ -1,6 +1,9 @@
 #include "trace/reading/body.h"
 
 #include "rpc/message.h"
+#include "trace/reading/words.h"
+#include "xdr/encoder.h"
+#include "xdr/xdr.h"
 
 namespace nfsrdma::trace {
 namespace {
@@ -44,6 +47,14 @@ Body results_of(const Called& called, xdr::Decoder& in) {
   return decode(
       called, in, [](auto, auto, xdr::Decoder& from, Body& out) { nfs4_results(from, out); },
       [](auto, auto, xdr::Decoder& from, Body& out) { callback_results(from, out); }, nfs3_results);
+}
+
+bool read_data(xdr::Decoder& in, bool eof, std::string& out, std::uint64_t& moved) {
+  if (in.remaining() < 4) return in.fail(xdr::Fault::truncated);
+  moved = xdr::load_u32(in.rest().data());
+  out = Words().number("count", moved).flag("eof", eof).str();
+  xdr::ConstBytes data;
+  return in.eligible(xdr::kNoCap, data);
 }
 
 }  // namespace nfsrdma::trace

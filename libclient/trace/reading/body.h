@@ -37,6 +37,10 @@ struct Body {
 [[nodiscard]] Body results_of(const Called& called, xdr::Decoder& in);
 
 // ---- the parts, by protocol ----
+
+/// Reads the length of READ's data, for which `out` then has words even if the data is cut, and the data.
+bool read_data(xdr::Decoder& in, bool eof, std::string& out, std::uint64_t& moved);
+
 void nfs4_arguments(xdr::Decoder& in, Body& out);
 void nfs4_results(xdr::Decoder& in, Body& out);
 void callback_arguments(xdr::Decoder& in, Body& out);

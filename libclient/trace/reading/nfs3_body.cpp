@@ -158,14 +158,6 @@ bool read_write2(xdr::Decoder& in, std::string& out) {
   xdr::ConstBytes data;
   return in.view(length, data);
 }
-/// Reads the length of READ's data, which Words then have even if the data is cut, and the data.
-bool read_data(xdr::Decoder& in, bool eof, std::string& out, std::uint64_t& moved) {
-  if (in.remaining() < 4) return in.fail(xdr::Fault::truncated);
-  moved = xdr::load_u32(in.rest().data());
-  out = Words().number("count", moved).flag("eof", eof).str();
-  xdr::ConstBytes data;
-  return in.eligible(xdr::kNoCap, data);
-}
 bool read_read3(xdr::Decoder& in, std::uint32_t& status, std::string& out, std::uint64_t& moved) {
   nfs3::post_op_attr attributes;
   if (!in.u32(status) || !xdr::decode(in, attributes) || status != nfs3::NFS3_OK) return in.ok();

@@ -189,11 +189,7 @@ bool read_read(xdr::Decoder& in, nfsstat4& status, std::string& out, std::uint64
   if (!xdr::decode(in, status) || status != NFS4_OK) return in.ok();
   bool eof = false;
   if (!xdr::decode(in, eof)) return false;
-  if (in.remaining() < 4) return in.fail(xdr::Fault::truncated);
-  moved = xdr::load_u32(in.rest().data());
-  out = Words().number("count", moved).flag("eof", eof).str();
-  xdr::ConstBytes data;
-  return in.eligible(xdr::kNoCap, data);
+  return read_data(in, eof, out, moved);
 }
 
 template <class T>
