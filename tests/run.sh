@@ -35,12 +35,12 @@ timed() {
 }
 # configure DIRECTORY OPTION …: NFSRDMA_UNITY_BATCH (see CMakeLists.txt) is 48 for trees that nobody changes and builds again.
 configure() {
-  local dir=$1 generator=()
+  local dir=$1 generator=() batch=48
   shift
   mkdir -p "$dir"
   if have ninja && [ ! -e "$dir/CMakeCache.txt" ]; then generator=(-G Ninja); fi
-  [ "$dir" = "$build" ] || set -- -DNFSRDMA_UNITY_BATCH=48 "$@"
-  cmake -S "$root" -B "$dir" ${generator[@]+"${generator[@]}"} "$@" > "$dir/run.log" 2>&1 || { cat "$dir/run.log"; return 1; }
+  [ "$dir" != "$build" ] || batch=${NFSRDMA_UNITY_BATCH:-12}
+  cmake -S "$root" -B "$dir" ${generator[@]+"${generator[@]}"} -DNFSRDMA_UNITY_BATCH="$batch" "$@" > "$dir/run.log" 2>&1 || { cat "$dir/run.log"; return 1; }
 }
 compile() {
   local dir=$1
@@ -279,8 +279,7 @@ if [ $quick = 0 ]; then
 fi
 stages=ON
 if [ $quick = 1 ]; then stages=OFF; fi
-timed configure configure "$build" -DNFSRDMA_TESTS=ON -DNFSRDMA_TEST_STAGES=$stages -DNFSRDMA_BENCH=$stages \
-  -DNFSRDMA_UNITY_BATCH="${NFSRDMA_UNITY_BATCH:-12}"
+timed configure configure "$build" -DNFSRDMA_TESTS=ON -DNFSRDMA_TEST_STAGES=$stages -DNFSRDMA_BENCH=$stages
 timed build compile "$build"
 if [ $quick = 1 ]; then
   if have clang-format-19; then timed format stage_format; else echo "SKIPPED a part: format: no clang-format-19"; fi
