@@ -19,12 +19,13 @@ namespace nfsrdma::cli {
 template <class Number>
 std::optional<Number> parse_number(std::string_view text, int base = 10) {
   Number out{};
-  const char* const end = text.data() + text.size();
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
   std::from_chars_result done{};
   if constexpr (std::is_floating_point_v<Number>)
-    done = std::from_chars(text.data(), end, out);
+    done = std::from_chars(begin, end, out);
   else
-    done = std::from_chars(text.data(), end, out, base);
+    done = std::from_chars(begin, end, out, base);
   return done.ec == std::errc() && done.ptr == end ? std::optional(out) : std::nullopt;
 }
 /// Takes the decimal number at the front of `text` off it.
