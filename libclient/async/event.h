@@ -5,7 +5,6 @@
 #pragma once
 
 #include <coroutine>
-#include <list>
 
 #include "async/loop.h"
 
@@ -17,13 +16,12 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
-  class Wait {
+  class Wait final : private Loop::Wake, private Loop::Timer {
    public:
     Wait(Event& event, TimePoint deadline) : event_(event), deadline_(deadline) {}
     Wait(const Wait&) = delete;
     Wait& operator=(const Wait&) = delete;
     ~Wait() {
-      leave();
       // This task was notified, and destroyed before it could run. Pass the notification on to another
       // waiter.
       if (notified_ && !resumed_) event_.notify_one();
@@ -31,14 +29,8 @@ class Event {
     bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> task) {
       task_ = task;
-      place_ = event_.queue_.insert(event_.queue_.end(), this);
-      queued_ = true;
-      if (deadline_ != TimePoint::max()) {
-        timer_ = event_.loop_.at(deadline_, [this] {
-          timer_ = 0;
-          wake();
-        });
-      }
+      event_.queue_.push_back(*this);
+      if (deadline_ != TimePoint::max()) event_.loop_.set(*this, deadline_);
     }
     /// Returns false if the deadline came first.
     bool await_resume() noexcept {
@@ -48,22 +40,14 @@ class Event {
 
    private:
     friend class Event;
-    void leave() {
-      if (queued_) event_.queue_.erase(place_);
-      queued_ = false;
-      if (timer_ != 0) event_.loop_.cancel(timer_);
-      timer_ = 0;
-    }
-    void wake() {
+    void on_wake() override { task_.resume(); }
+    void on_time() override {
       leave();
       task_.resume();
     }
     Event& event_;
-    TimePoint deadline_;
+    const TimePoint deadline_;
     std::coroutine_handle<> task_;
-    std::list<Wait*>::iterator place_;
-    Loop::TimerId timer_ = 0;
-    bool queued_ = false;
     bool notified_ = false;
     bool resumed_ = false;
   };
@@ -74,17 +58,10 @@ class Event {
   /// Wakes the first waiter from the loop. If no task waits, the notification is lost.
   void notify_one() {
     if (queue_.empty()) return;
-    Wait* first = queue_.front();
-    queue_.pop_front();
-    first->queued_ = false;
-    first->notified_ = true;
-    if (first->timer_ != 0) loop_.cancel(first->timer_);
-    // The wake-up is a timer that is due now. It fires in the loop's next turn, and is cancelled if the task
-    // is destroyed before.
-    first->timer_ = loop_.at(TimePoint::min(), [first] {
-      first->timer_ = 0;
-      first->wake();
-    });
+    auto& first = static_cast<Wait&>(queue_.front());
+    first.notified_ = true;
+    first.cancel();
+    loop_.wake(first);
   }
   void notify_all() {
     while (!queue_.empty()) notify_one();
@@ -92,7 +69,7 @@ class Event {
 
  private:
   Loop& loop_;
-  std::list<Wait*> queue_;
+  Loop::Wakes queue_;
 };
 
 }  // namespace nfsrdma::async

@@ -70,18 +70,37 @@ void Loop::unwatch(int fd) {
   if (watches_.erase(fd) != 0) world_.unwatch(fd);
 }
 
+void Loop::set(Timer& timer, TimePoint when) {
+  timer.cancel();
+  timer.when_ = when;
+  // Most timers are deadlines, and so are later than those that are set already.
+  timers_.insert(timers_.end(), timer);
+}
+
+/// A timer of at().
+struct Loop::Callback final : Timer {
+  Callback(Loop& l, TimerId i, std::function<void()> c) : loop(l), id(i), call(std::move(c)) {}
+  virtual ~Callback() = default;
+  Callback(const Callback&) = delete;
+  Callback& operator=(const Callback&) = delete;
+  void on_time() override {
+    const auto own = loop.callbacks_.extract(id);
+    call();
+  }
+  Loop& loop;
+  const TimerId id;
+  const std::function<void()> call;
+};
+
 Loop::TimerId Loop::at(TimePoint when, std::function<void()> callback) {
   const TimerId id = next_id_++;
-  timers_.emplace(std::pair(when, id), std::move(callback));
-  timer_times_.emplace(id, when);
+  auto& one = callbacks_[id] = std::make_unique<Callback>(*this, id, std::move(callback));
+  set(*one, when);
   return id;
 }
 
 void Loop::cancel(TimerId id) {
-  const auto found = timer_times_.find(id);
-  if (found == timer_times_.end()) return;
-  timers_.erase(std::pair(found->second, id));
-  timer_times_.erase(found);
+  callbacks_.erase(id);
 }
 
 void Loop::post(std::function<void()> fn) {
@@ -154,11 +173,19 @@ void Loop::drop_tasks() {
 void Loop::run_timers() {
   const TimePoint current = now_;
   const ForkWatch fork;
-  while (!fork.is_child() && !timers_.empty() && timers_.begin()->first.first <= current) {
-    auto callback = std::move(timers_.begin()->second);
-    timer_times_.erase(timers_.begin()->first.second);
-    timers_.erase(timers_.begin());
-    callback();
+  while (!fork.is_child() && !timers_.empty() && timers_.begin()->when_ <= current) {
+    Timer& first = *timers_.begin();
+    first.cancel();
+    first.on_time();
+  }
+}
+
+void Loop::run_woken() {
+  const ForkWatch fork;
+  while (!fork.is_child() && !woken_.empty()) {
+    Wake& first = woken_.front();
+    first.leave();
+    first.on_wake();
   }
 }
 
@@ -174,7 +201,10 @@ void Loop::run_posted() {
 
 void Loop::end_turn() {
   const ForkWatch fork;
+  run_woken();
   run_posted();
+  run_woken();
+  if (fork.is_child()) return;
   // A hook may remove itself or any other, so the next one is looked up by its id.
   for (auto at = hooks_.begin(); !fork.is_child() && at != hooks_.end();) {
     const std::uint64_t id = at->first;

@@ -2,8 +2,11 @@
 //
 // Thread-safety: none; a Loop and everything registered with it belong to the thread that runs it. The
 // threads of a program that share a loop (api/crew.h) have a mutex for it, which is released while turn()
-// waits. The order of one turn: due timers, ready descriptors, posted functions, then the end-of-turn hooks.
-// In these hooks the fabrics send everything that the turn has queued, in one system call.
+// waits. The order of one turn: due timers, ready descriptors, those that were woken, posted functions, then
+// the end-of-turn hooks. In these hooks the fabrics send everything that the turn has queued, in one system
+// call.
+//
+// Timers and wake-ups are members of the objects that wait (Timer, Wake), so waiting allocates nothing.
 //
 // The clock is read once in each turn, so everything in a turn happens at one time. On machines where reading
 // the clock is a system call (virtual machines, User-Mode Linux), reading it more often was most of the cost
@@ -17,6 +20,8 @@
 #pragma once
 
 #include <array>
+#include <boost/intrusive/list.hpp>
+#include <boost/intrusive/set.hpp>
 #include <chrono>
 #include <concepts>
 #include <coroutine>
@@ -28,6 +33,7 @@
 #include <optional>
 #include <span>
 #include <type_traits>
+#include <unordered_map>
 #include <vector>
 
 #include "async/memory.h"
@@ -56,7 +62,60 @@ class Loop {
   void change(int fd, std::uint32_t events);
   void unwatch(int fd);
 
-  /// Calls `callback` once, not before `when`.
+  /// Something that happens once, at its time. Its owner is its base or has it as a member. Destroying a Timer that is
+  /// set cancels it.
+  class Timer
+      : public boost::intrusive::set_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+   public:
+    Timer() = default;
+    Timer(const Timer&) = delete;
+    Timer& operator=(const Timer&) = delete;
+    [[nodiscard]] bool is_set() const { return is_linked(); }
+    void cancel() {
+      if (is_linked()) unlink();
+    }
+
+   protected:
+    ~Timer() = default;
+
+   private:
+    friend class Loop;
+    /// Called once the time has come. The Timer is not set any more, and may be set again or destroyed.
+    virtual void on_time() = 0;
+    TimePoint when_;
+  };
+  /// Sets the timer. Timers of the same time go off in the order in which they were set.
+  void set(Timer& timer, TimePoint when);
+
+  /// Something that the loop is to call soon, or that is in a queue of those that wait for something. It is in at most one
+  /// such list, and leaves it when it is destroyed.
+  class Wake
+      : public boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+   public:
+    Wake() = default;
+    Wake(const Wake&) = delete;
+    Wake& operator=(const Wake&) = delete;
+
+   protected:
+    ~Wake() = default;
+    void leave() {
+      if (is_linked()) unlink();
+    }
+
+   private:
+    friend class Loop;
+    /// Called once. The Wake is in no list any more, and may be destroyed.
+    virtual void on_wake() = 0;
+  };
+  using Wakes = boost::intrusive::list<Wake, boost::intrusive::constant_time_size<false>>;
+  /// Calls the Wake at the end of this turn or of the next one, never from inside wake(). Takes it out of the list that it
+  /// is in.
+  void wake(Wake& one) {
+    if (one.is_linked()) one.unlink();
+    woken_.push_back(one);
+  }
+
+  /// Calls `callback` once, not before `when`. Timer does the same without an allocation.
   TimerId at(TimePoint when, std::function<void()> callback);
   void cancel(TimerId id);
 
@@ -94,11 +153,13 @@ class Loop {
   void drop_tasks();
   /// Returns when the next timer is due.
   [[nodiscard]] TimePoint next_timer() const {
-    return timers_.empty() ? TimePoint::max() : timers_.begin()->first.first;
+    return timers_.empty() ? TimePoint::max() : timers_.begin()->when_;
   }
   /// Returns when turn() has something to do if no descriptor becomes ready before. TimePoint::min() means
   /// now.
-  [[nodiscard]] TimePoint due() const { return posted_.empty() ? next_timer() : TimePoint::min(); }
+  [[nodiscard]] TimePoint due() const {
+    return posted_.empty() && woken_.empty() ? next_timer() : TimePoint::min();
+  }
 
   /// Runs turns until the task has ended and returns what it returned.
   template <class T>
@@ -110,27 +171,21 @@ class Loop {
   }
 
   /// co_await loop.sleep_until(t). Destroying a task that sleeps cancels its timer.
-  class Sleep {
+  class Sleep final : private Timer {
    public:
-    Sleep(Loop& loop, TimePoint when) : loop_(loop), when_(when) {}
-    Sleep(const Sleep&) = delete;
-    Sleep& operator=(const Sleep&) = delete;
-    ~Sleep() {
-      if (timer_ != 0) loop_.cancel(timer_);
-    }
+    Sleep(Loop& loop, TimePoint when) : loop_(loop), until_(when) {}
     bool await_ready() const noexcept { return false; }
-    void await_suspend(std::coroutine_handle<> h) {
-      timer_ = loop_.at(when_, [this, h] {
-        timer_ = 0;
-        h.resume();
-      });
+    void await_suspend(std::coroutine_handle<> task) {
+      task_ = task;
+      loop_.set(*this, until_);
     }
     void await_resume() const noexcept {}
 
    private:
+    void on_time() override { task_.resume(); }
     Loop& loop_;
-    TimePoint when_;
-    TimerId timer_ = 0;
+    const TimePoint until_;
+    std::coroutine_handle<> task_;
   };
   Sleep sleep_until(TimePoint when) { return {*this, when}; }
   Sleep sleep_for(Clock::duration d) { return {*this, now() + d}; }
@@ -197,6 +252,7 @@ class Loop {
   static std::uint64_t tag_of(int fd, std::uint64_t id);
   void run_ready(const Ready& ready);
   void run_timers();
+  void run_woken();
   void run_posted();
   static Task<void> run_spawned(Loop& loop, std::uint64_t id, Task<void> task);
   std::optional<Task<void>> take_spawned(std::uint64_t id);
@@ -208,8 +264,16 @@ class Loop {
   MemoryPool memory_;
   bool tidying_ = false;  // a timer for drop_unused() is set
   std::map<int, std::shared_ptr<Watch>> watches_;
-  std::map<std::pair<TimePoint, TimerId>, std::function<void()>> timers_;
-  std::map<TimerId, TimePoint> timer_times_;
+  /// Orders timers by their times.
+  struct Earlier {
+    bool operator()(const Timer& one, const Timer& other) const { return one.when_ < other.when_; }
+  };
+  boost::intrusive::multiset<Timer, boost::intrusive::constant_time_size<false>,
+                             boost::intrusive::compare<Earlier>>
+      timers_;
+  Wakes woken_;
+  struct Callback;
+  std::unordered_map<TimerId, std::unique_ptr<Callback>> callbacks_;  // those of at()
   std::vector<std::function<void()>> posted_;
   std::map<std::uint64_t, std::function<void()>> hooks_;
   /// A place in the table of spawned tasks, which is reused. An id is composed of a serial number and the

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -63,6 +64,18 @@ Task<void> sleep_with(Loop& loop, Tracker tracker) {
 Task<void> outer_sleep(Loop& loop, int& dead) {
   co_await sleep_with(loop, Tracker(dead));
 }
+
+/// A wake-up and a timer, as an object that waits has them.
+class Waiting final : public Loop::Wake, public Loop::Timer {
+ public:
+  explicit Waiting(std::function<void(char)> tell) : tell_(std::move(tell)) {}
+  using Wake::leave;
+
+ private:
+  void on_wake() override { tell_('w'); }
+  void on_time() override { tell_('t'); }
+  std::function<void(char)> tell_;
+};
 
 struct Pipe {
   std::array<int, 2> fd{};
@@ -234,6 +247,75 @@ TEST_CASE("async: a timer that is set long after the last turn is on time") {
     late = std::min(late, Clock::now() - due);
   }
   CHECK(late < 200ms);
+}
+
+TEST_CASE("async: those that are woken are called at the end of the turn, in order, and before the hooks") {
+  VirtualWorld world;
+  Loop loop(world);
+  std::string log;
+  Waiting second([&](char) { log += '2'; });
+  Waiting third([&](char) { log += '3'; });
+  Waiting first([&](char) {
+    log += '1';
+    loop.wake(third);  // in this turn, too
+  });
+  loop.at_end_of_turn([&] { log += 'h'; });
+  loop.wake(first);
+  loop.wake(second);
+  CHECK(log.empty());
+  CHECK(loop.due() == TimePoint::min());
+  CHECK(loop.turn(loop.now() + 1s));
+  CHECK(log == "123h");
+  CHECK(loop.due() == TimePoint::max());
+  // Also those that a posted function wakes.
+  loop.post([&] { loop.wake(second); });
+  loop.end_turn();
+  CHECK(log == "123h2h");
+}
+
+TEST_CASE("async: who was woken twice is called once, and who leaves or is destroyed is not called") {
+  VirtualWorld world;
+  Loop loop(world);
+  std::string log;
+  auto gone = std::make_unique<Waiting>([&](char) { log += 'g'; });
+  Waiting left([&](char) { log += 'l'; });
+  Waiting again([&](char) { log += 'a'; });
+  Waiting killer([&](char) {
+    log += 'k';
+    gone.reset();
+    left.leave();
+  });
+  for (Waiting* one : {&again, &killer, gone.get(), &left, &again}) loop.wake(*one);
+  loop.end_turn();
+  CHECK(log == "ka");
+}
+
+TEST_CASE("async: a timer that is set again has its last time only, and a destroyed one never goes off") {
+  VirtualWorld world;
+  Loop loop(world);
+  std::string log;
+  auto gone = std::make_unique<Waiting>([&](char) { log += 'g'; });
+  Waiting one([&](char what) { log += what; });
+  std::string order;
+  Waiting a([&](char) { order += 'a'; }), b([&](char) { order += 'b'; }), c([&](char) { order += 'c'; });
+  const TimePoint now = loop.now();
+  loop.set(one, now + 1ms);
+  loop.set(one, now + 5ms);
+  loop.set(*gone, now + 2ms);
+  for (Waiting* each : {&a, &b, &c}) loop.set(*each, now + 3ms);
+  gone.reset();
+  CHECK(loop.next_timer() == now + 3ms);
+  world.pass(4ms);
+  loop.turn(TimePoint::min());
+  CHECK(log.empty());
+  CHECK(order == "abc");
+  CHECK(one.is_set());
+  CHECK_FALSE(a.is_set());
+  world.pass(1ms);
+  loop.turn(TimePoint::min());
+  CHECK(log == "t");
+  one.cancel();
+  CHECK(loop.next_timer() == TimePoint::max());
 }
 
 TEST_CASE("async: the order of a turn is timers, descriptors, posted functions, hooks") {
