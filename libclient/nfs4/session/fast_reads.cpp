@@ -93,6 +93,10 @@ bool is_as_expected(const std::byte* message) {
   }(std::make_index_sequence<kExpected.size()>());
 }
 
+async::Task<Result<std::size_t>> fails(Error why) {
+  co_return why;
+}
+
 }  // namespace
 
 FastReads::~FastReads() {
@@ -122,33 +126,58 @@ bool FastReads::prepare(ClientLease& session, FastReadFile& file) {
   return good;
 }
 
-bool FastReads::start(FastReadFile& file, engine::FastRead& read) {
+rpc::Channel* FastReads::way_for(FastReadFile& file, const engine::FastRead& read) {
   ClientLease& session = parts_.session;
   FileState& state = file.file_state();
-  if (read.data.empty() || read.data.size() > session.most_read() || !state.is_useful()) return false;
-  if (state.state().claiming_locks) return false;
-  if (async::buggify(session.loop())) return false;
-  if (!prepare(session, file)) return false;
+  if (!session.takes_calls() || !state.is_useful() || state.state().claiming_locks) return nullptr;
+  if (read.data.empty() || read.data.size() > session.most_read()) return nullptr;
   rpc::Channel& channel = parts_.lanes.route(read.data.size());
-  if (!channel.up()) return false;
-  auto use = parts_.slots.take_now();
-  if (!use) return false;
+  return channel.up() ? &channel : nullptr;
+}
 
-  const SessionFacts& facts = session.facts();
+bool FastReads::start(FastReadFile& file, engine::FastRead& read) {
+  ClientLease& session = parts_.session;
+  rpc::Channel* const channel = way_for(file, read);
+  if (channel == nullptr || async::buggify(session.loop()) || !prepare(session, file)) return false;
   One& one = reads_.take(*this);
   one.read = &read;
   one.file = &file;
+  one.in_use = file.file_state().use();
+  one.deadline = session.default_deadline();
+  read.begin(one);
+  if (auto use = parts_.slots.take_now())
+    send(one, *channel, std::move(*use));
+  else
+    parts_.slots.join(one, one.deadline);
+  return true;
+}
+
+void FastReads::take_slot(One& one, std::optional<SlotTable::Use> use) {
+  engine::FastRead& read = *one.read;
+  if (!use) {
+    const ClientLease& session = parts_.session;
+    return leave_to(one, fails(no_slot_in_time(kWhat, session.server())));
+  }
+  rpc::Channel* const channel = way_for(*one.file, read);
+  if (channel != nullptr && !one.file->is_outdated(one.file->as_of()))
+    return send(one, *channel, std::move(*use));
+  use->unsent();
+  leave_to(one, one.file->read_on(read.data, read.offset, nullptr));
+}
+
+void FastReads::send(One& one, rpc::Channel& channel, SlotTable::Use use) {
+  const SessionFacts& facts = parts_.session.facts();
+  const engine::FastRead& read = *one.read;
+  const FileState& state = one.file->file_state();
   one.channel = &channel;
-  one.in_use = state.use();
   one.sent = parts_.lease.at_turn();
   one.epoch = facts.epoch;
-  one.as_of = file.as_of();
-  one.deadline = session.default_deadline();
-  one.sequence = {facts.session_id, use->sequence(), use->slot(), parts_.slots.table().highest_busy(), false};
-  parts_.counters.highest_slot = std::max(parts_.counters.highest_slot, use->slot());
-  one.use.emplace(std::move(*use));
+  one.as_of = one.file->as_of();
+  one.sequence = {facts.session_id, use.sequence(), use.slot(), parts_.slots.table().highest_busy(), false};
+  parts_.counters.highest_slot = std::max(parts_.counters.highest_slot, use.slot());
+  one.use.emplace(std::move(use));
 
-  const ReadTemplate& made = file.made;
+  const ReadTemplate& made = one.file->made;
   rpcrdma::Call call;
   call.message = channel.take_message();
   std::byte* const stream = call.message.stream.extend(made.call.size());
@@ -162,21 +191,31 @@ bool FastReads::start(FastReadFile& file, engine::FastRead& read) {
       std::min<std::uint64_t>(made.reply_inline + xdr::padded(read.data.size()), facts.max_response);
   call.reply_max_reduced = std::min<std::uint64_t>(made.reply_reduced, facts.max_response);
   call.deadline = one.deadline;
-  read.begin(one);
   channel.begin(std::move(call), one);
-  return true;
 }
 
 void FastReads::give_back(One& one) {
   one.read = nullptr;
+  one.channel = nullptr;
   one.use.reset();  // if the request has not ended, its slot is retired
   one.in_use = {};
   reads_.give_back(one);
 }
 
 void FastReads::drop(One& one) {
-  one.channel->leave(one);
+  if (one.channel != nullptr)
+    one.channel->leave(one);
+  else
+    one.stop_waiting();
   give_back(one);
+}
+
+/// The READ leaves the fast path: the caller is to run `rest`.
+void FastReads::leave_to(One& one, async::Task<Result<std::size_t>> rest) {
+  engine::FastRead& read = *one.read;
+  read.end();
+  give_back(one);
+  read.goes_on(std::move(rest));
 }
 
 /// Returns how many bytes the READ returned; none if anything is unusual.
@@ -209,7 +248,6 @@ void FastReads::count(const rpcrdma::Complete& how) {
 
 void FastReads::completed(One& one, rpcrdma::Complete& how) {
   engine::FastRead& read = *one.read;
-  read.end();
   SEQUENCE4resok sequence;
   const auto got = judge(how, read.data.size(), sequence);
   if (got && !one.file->is_outdated(one.as_of)) {
@@ -219,6 +257,7 @@ void FastReads::completed(One& one, rpcrdma::Complete& how) {
     const bool current = one.use->current();
     one.use->answered();
     parts_.take_sequence(sequence, current, one.sent);
+    read.end();
     give_back(one);
     return read.ended(*got);
   }
@@ -227,9 +266,7 @@ void FastReads::completed(One& one, rpcrdma::Complete& how) {
       rpc::Outcome{how.failure, std::move(how.error), std::move(how.reply), std::move(how.message), how.sends,
                    how.losses},
       std::move(one.in_use)});
-  auto rest = one.file->read_on(read.data, read.offset, std::move(sent_request));
-  give_back(one);
-  read.goes_on(std::move(rest));
+  leave_to(one, one.file->read_on(read.data, read.offset, std::move(sent_request)));
 }
 
 }  // namespace nfsrdma::nfs4

@@ -76,20 +76,20 @@ class FastReads {
   FastReads(const FastReads&) = delete;
   FastReads& operator=(const FastReads&) = delete;
 
-  /// Sends the READ. Returns false if that is not possible now. The session must be open, and no recovery
-  /// under way.
+  /// Sends the READ, or has it wait for a slot. Returns false if it cannot be made in this way now.
   bool start(FastReadFile& file, engine::FastRead& read);
 
  private:
   /// State of a READ that is under way. The object is kept for the next READ.
-  struct One final : rpc::Channel::Waiter, engine::FastRead::UnderWay {
+  struct One final : rpc::Channel::Waiter, SlotQueue::Waiter, engine::FastRead::UnderWay {
     explicit One(FastReads& a) : all(a) {}
+    void on_slot(std::optional<SlotTable::Use> got) override { all.take_slot(*this, std::move(got)); }
     void on_complete(rpcrdma::Complete& how) override { all.completed(*this, how); }
     void drop() override { all.drop(*this); }
     FastReads& all;
     engine::FastRead* read = nullptr;
     FastReadFile* file = nullptr;
-    rpc::Channel* channel = nullptr;
+    rpc::Channel* channel = nullptr;  // null while it waits for a slot
     std::optional<SlotTable::Use> use;
     async::Use in_use;
     SEQUENCE4args sequence;
@@ -97,7 +97,13 @@ class FastReads {
     std::uint64_t epoch = 0;
     std::uint64_t as_of = 0;  // FastReadFile::as_of() when it was sent
     async::TimePoint deadline;
+    using SlotQueue::Waiter::stop_waiting;
   };
+  /// Returns the connection for the READ; null if it cannot be sent now.
+  [[nodiscard]] rpc::Channel* way_for(FastReadFile& file, const engine::FastRead& read);
+  void take_slot(One& one, std::optional<SlotTable::Use> use);
+  void send(One& one, rpc::Channel& channel, SlotTable::Use use);
+  void leave_to(One& one, async::Task<Result<std::size_t>> rest);
   void give_back(One& one);
   void drop(One& one);
   void completed(One& one, rpcrdma::Complete& how);

@@ -130,12 +130,11 @@ struct Session::Request {
   void note_doubt() const { attempt.in_doubt = sent > refused; }
 };
 
-/// Returns the slot in which the request has been sent already, or which the call is a question about; for
-/// other calls a free slot. Returns none if the call must wait for one.
-std::optional<SlotTable::Use> Session::slot_without_waiting(SentRequest* sent_request, Course& course) {
+/// Returns the slot in which the request has been sent already, or which the call is a question about. Returns none for
+/// other calls.
+std::optional<SlotTable::Use> Session::slot_of_its_own(SentRequest* sent_request, Course& course) {
   if (sent_request != nullptr) return std::move(sent_request->use);
-  if (course.use) return std::exchange(course.use, std::nullopt);
-  return slots_.take_now();
+  return std::exchange(course.use, std::nullopt);
 }
 
 /// Begins the request with SEQUENCE. The server is asked to cache Replies to requests that are not idempotent
@@ -176,12 +175,9 @@ async::Task<Result<CompoundReply>> Session::attempt(Compound& compound, Course& 
     if (auto ready = co_await seal->ready(course.deadline); !ready) co_return ready.error();
   }
   std::unique_ptr<SentRequest> sent_request = std::move(course.sent_request);
-  std::optional<SlotTable::Use> use = slot_without_waiting(sent_request.get(), course);
+  std::optional<SlotTable::Use> use = slot_of_its_own(sent_request.get(), course);
   if (!use) use = co_await slots_.wait(course.deadline);
-  if (!use) {
-    co_return Error(ErrorKind::timeout, ETIMEDOUT, compound.what(), channel_.server(),
-                    "no session slot came free in time; the server is not answering");
-  }
+  if (!use) co_return no_slot_in_time(compound.what(), channel_.server());
   counters_.highest_slot = std::max(counters_.highest_slot, use->slot());
   // The session may have been lost while this call waited for a slot.
   if (recovering() && !course.for_recovery && !sent_request) {

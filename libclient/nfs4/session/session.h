@@ -65,7 +65,7 @@ class Session final : public ClientLease {
   async::Task<Status> close(async::TimePoint deadline) override;
 
   bool start_read(FastReadFile& file, engine::FastRead& read) override {
-    return phase_ == Phase::open && !recovering() && fast_reads_.start(file, read);
+    return fast_reads_.start(file, read);
   }
 
   [[nodiscard]] Lanes& lanes() { return lanes_; }
@@ -104,7 +104,7 @@ class Session final : public ClientLease {
                            Attempt& attempt) override;
   Recovery& recovery() override { return recovery_; }
   [[nodiscard]] const Recovery& recovery() const override { return recovery_; }
-  std::optional<SlotTable::Use> slot_without_waiting(SentRequest* sent_request, Course& course);
+  std::optional<SlotTable::Use> slot_of_its_own(SentRequest* sent_request, Course& course);
   SEQUENCE4args begin_sequence(Request& request);
   void take_executed(Request& request, const CompoundReply& reply, const SEQUENCE4resok& ok,
                      const Lease::Sent& sent);

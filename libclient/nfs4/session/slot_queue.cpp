@@ -1,11 +1,22 @@
 #include "nfs4/session/slot_queue.h"
 
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "async/until.h"
+
 namespace nfsrdma::nfs4 {
 
+Error no_slot_in_time(const char* what, const std::string& server) {
+  return {ErrorKind::timeout, ETIMEDOUT, what, server,
+          "no session slot came free in time; the server is not answering"};
+}
+
 SlotQueue::SlotQueue(async::Loop& loop, engine::ServerCounters& counters)
-    : loop_(loop), counters_(counters), line_(loop), idle_(loop) {
+    : loop_(loop), counters_(counters), idle_(loop) {
   table_.on_free = [this] {
-    wake_first();
+    serve_soon();
     if (idle_.awaited()) idle_.notify_all();
   };
   table_.on_retired = table_.on_left_over_ended = [this] {
@@ -18,41 +29,51 @@ SlotQueue::~SlotQueue() {
   table_.on_unanswered = nullptr;
 }
 
-std::optional<SlotTable::Use> SlotQueue::take_now() {
-  // Requests that wait go first.
-  return line_.awaited() ? std::nullopt : table_.take();
-}
-
-void SlotQueue::wake_first() {
-  if (line_.awaited() && table_.has_free()) line_.wake_first();
-}
-
-async::Task<std::optional<SlotTable::Use>> SlotQueue::wait(async::TimePoint deadline) {
-  std::optional<SlotTable::Use> use = take_now();
-  if (use) co_return use;
-  const async::TimePoint begun = loop_.now();
+void SlotQueue::join(Waiter& waiter, async::TimePoint deadline) {
+  waiter.all_ = this;
+  waiter.since_ = loop_.now();
   ++counters_.slot_waits;
-  const auto take = [this, &use] {
-    use = table_.take();
-    return use.has_value();
-  };
-  (void)co_await line_.wait(deadline, take);
-  // Several slots may have come free at once, so each waiter that is served wakes the next.
-  wake_first();
-  counters_.slot_waited_us += static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(loop_.now() - begun).count());
-  co_return use;
+  queue_.push_back(waiter);
+  if (deadline != async::TimePoint::max()) loop_.set(waiter, deadline);
+  serve_soon();
+}
+
+void SlotQueue::Waiter::stop_waiting() {
+  all_ = nullptr;
+  leave();
+  cancel();
+}
+
+void SlotQueue::Waiter::end_wait(std::optional<SlotTable::Use> use) {
+  SlotQueue& all = *all_;
+  stop_waiting();
+  all.counters_.slot_waited_us += static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(all.loop_.now() - since_).count());
+  on_slot(std::move(use));
+}
+
+void SlotQueue::serve_soon() {
+  if (!queue_.empty() && table_.has_free()) loop_.wake(serving_);
+}
+
+/// Each waiter may start others, free slots, or begin a new session.
+void SlotQueue::serve() {
+  while (!queue_.empty()) {
+    std::optional<SlotTable::Use> use = table_.take();
+    if (!use) return;
+    static_cast<Waiter&>(queue_.front()).end_wait(std::move(use));
+  }
 }
 
 void SlotQueue::reset(std::uint32_t count) {
   table_.reset(count);
-  wake_first();
+  serve_soon();
 }
 
 void SlotQueue::set_target(std::uint32_t highest) {
   const bool raised = highest > table_.target();
   table_.set_target(highest);
-  if (raised) wake_first();
+  if (raised) serve_soon();
 }
 
 async::Task<bool> SlotQueue::drained(async::TimePoint deadline) {

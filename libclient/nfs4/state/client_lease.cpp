@@ -114,7 +114,7 @@ std::size_t ClientLease::most_written() const {
 }
 
 bool ClientLease::renew_over(rpc::Channel& channel) {
-  if (phase_ != Phase::open || recovering()) return false;
+  if (!takes_calls()) return false;
   Compound compound = renewal();
   compound.over(channel);
   rpc::Protection* const protection = compound.protection();

@@ -75,6 +75,8 @@ class ClientLease : public CallLayer {
   async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline,
                                           std::unique_ptr<SentRequest> sent_request);
   [[nodiscard]] bool recovering() const override { return recovery().under_way(); }
+  /// Whether calls can be sent now: the lease is open, and no recovery is under way.
+  [[nodiscard]] bool takes_calls() const { return phase_ == Phase::open && !recovering(); }
   using CallLayer::start_recovery;
   void start_recovery(const char* why, bool works) override { recovery().start(why, works); }
   async::Task<bool> ready(async::TimePoint deadline) override { return recovery().ended(deadline); }

@@ -1,8 +1,10 @@
 // READs without a coroutine: what they bring, and what becomes of them where something is unusual, so that the session's
 // call loop adopts them (nfs4/session/fast_reads.h; RFC 8881 2.10.6, conformance rows S1 to S3, S8, S13,
 // T28, U14).
+#include <algorithm>
 #include <cerrno>
 #include <deque>
+#include <vector>
 
 #include "support/engine_fixture.h"
 
@@ -119,22 +121,122 @@ TEST_CASE("fast reads: large ones are placed by the server, and what is more tha
   CHECK_FALSE(m.start(too_much));
 }
 
-TEST_CASE("fast reads: without a free slot there is none, and who waits for one is not overtaken") {
+TEST_CASE("fast reads: without a free slot they wait for one, first come, first served") {
   Quick m;
   m.server.set_slots(2);
   EngineClient& c = m.begin();
   m.server.hold(OP_READ);
-  Asked first(4), second(4), third(4);
-  REQUIRE(m.start(first));
-  REQUIRE(m.start(second));
-  CHECK_FALSE(m.start(third));
-  CHECK_FALSE(third.is_under_way());
+  std::deque<Asked> all;
+  for (std::uint64_t from = 0; from < 6; ++from) {
+    all.emplace_back(4, from);
+    REQUIRE(m.start(all.back()));
+    CHECK(all.back().is_under_way());
+  }
+  // One that comes by the ordinary way waits behind them.
+  auto attributes = m.file->attributes();
+  c.start(attributes);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 2; }));
+  CHECK(m.server.count(OP_READ) == 2);
+  CHECK(c.session.holdings().slots_busy == 2);
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return attributes.done(); }));
+  CHECK(ok(attributes.await_resume()));
+  for (std::uint64_t from = 0; from < 6; ++from) {
+    REQUIRE(all[from].count);
+    CHECK(all[from].buffer == std::string("0123456789").substr(from, 4));
+  }
+  std::vector<bool> is_read;
+  for (const SeenCall& call : m.server.calls()) is_read.push_back(call.has(OP_READ));
+  CHECK(is_read == std::vector<bool>{true, true, true, true, true, true, false});
+  CHECK(c.session.counters().slot_waits == 5);
+  CHECK(c.session.holdings().slots_busy == 0);
+  CHECK(c.session.holdings().slots_retired == 0);
+}
+
+TEST_CASE("fast reads: one that is dropped while it waits for a slot is never sent") {
+  Quick m;
+  m.server.set_slots(1);
+  EngineClient& c = m.begin();
+  m.server.hold(OP_READ);
+  Asked first(4), dropped(4), last(4);
+  for (Asked* one : {&first, &dropped, &last}) REQUIRE(m.start(*one));
+  dropped.drop();
+  CHECK_FALSE(dropped.is_under_way());
   m.server.release();
   CHECK(*m.end_of(first) == 4);
-  CHECK(*m.end_of(second) == 4);
-  CHECK(m.start(third));
-  CHECK(*m.end_of(third) == 4);
+  CHECK(*m.end_of(last) == 4);
+  CHECK_FALSE(dropped.count);
+  CHECK(m.server.count(OP_READ) == 2);
   CHECK(c.session.holdings().slots_retired == 0);
+}
+
+TEST_CASE(
+    "fast reads: one that waits for a slot until its deadline says so, and is no question to the server") {
+  Quick m;
+  m.server.set_slots(1);
+  EngineClient& c = m.begin();
+  m.server.hold(OP_READ);
+  Asked first(4), second(4);
+  REQUIRE(m.start(first));
+  c.turn_for(100ms);
+  REQUIRE(m.start(second));
+  const async::TimePoint begun = c.loop.now();
+  REQUIRE(c.turn_until([&] { return second.count || second.rest; }));
+  REQUIRE(second.rest);
+  const auto got = c.run(std::move(*second.rest));
+  CHECK(errno_of(got) == ETIMEDOUT);
+  CHECK(got.error().text().contains("no session slot came free in time"));
+  CHECK(c.loop.now() - begun < 6s);     // the timeout is 5 s: it has not begun again in the call loop
+  CHECK(m.server.count(OP_READ) <= 2);  // the first one, and again on a new connection
+  m.server.release();
+}
+
+TEST_CASE("S10 fast reads: those that wait for a slot when the session is lost read in the new one") {
+  Quick m;
+  m.server.set_slots(1);
+  EngineClient& c = m.begin();
+  m.server.forget_sessions();
+  std::deque<Asked> all;
+  for (std::uint64_t from = 0; from < 3; ++from) {
+    all.emplace_back(4, from);
+    REQUIRE(m.start(all.back()));
+  }
+  std::deque<async::Task<Result<std::size_t>>> rests;
+  const auto ended = [](const auto& one) { return one.count.has_value(); };
+  const auto done = [](const auto& rest) { return rest.done(); };
+  REQUIRE(c.turn_until([&] {
+    for (Asked& one : all) {
+      if (!one.rest) continue;
+      c.start(rests.emplace_back(std::move(*one.rest)));
+      one.rest.reset();
+    }
+    return std::ranges::count_if(all, ended) + std::ranges::count_if(rests, done) == 3;
+  }));
+  CHECK(rests.size() >= 2);  // the first is refused, and one gets its slot while the recovery is under way
+  for (auto& rest : rests) CHECK(*rest.await_resume() == 4);
+  for (std::uint64_t from = 0; from < 3; ++from)
+    CHECK(all[from].buffer == std::string("0123456789").substr(from, 4));
+  CHECK(m.server.count(OP_CREATE_SESSION) == 1);
+  CHECK(c.session.holdings().slots_busy == 0);
+}
+
+TEST_CASE("fast reads: CLOSE waits for one that waits for a slot") {
+  Quick m;
+  m.server.set_slots(1);
+  EngineClient& c = m.begin();
+  m.server.hold(OP_READ);
+  Asked first(4), second(4, 4);
+  REQUIRE(m.start(first));
+  REQUIRE(m.start(second));
+  auto closing = c.files.close(std::move(m.file));
+  c.start(closing);
+  c.turn_for(50ms);
+  CHECK(m.server.count(OP_CLOSE) == 0);
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return closing.done(); }));
+  CHECK(ok(closing.await_resume()));
+  CHECK(second.count);
+  CHECK(second.buffer == "4567");
 }
 
 TEST_CASE("S1 fast reads: SEQUENCE says DELAY: the same request again, in its slot") {
@@ -349,9 +451,12 @@ TEST_CASE("S9 fast reads: what SEQUENCE says beside counts for them, too") {
   Asked first(4), second(4);
   m.server.hold(OP_READ);
   REQUIRE(m.start(first));
-  CHECK_FALSE(m.start(second));  // the server wishes slot 0 alone to be used
+  REQUIRE(m.start(second));
+  c.turn_for(50ms);
+  CHECK(m.server.held() == 1);  // the server wishes slot 0 alone to be used
   m.server.release();
   CHECK(*m.end_of(first) == 4);
+  CHECK(*m.end_of(second) == 4);
 }
 
 TEST_CASE("fast reads: not while the session is recovered, and not by a version without sessions") {

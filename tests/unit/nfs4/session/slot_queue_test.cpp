@@ -3,6 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
 #include "sim/simulation.h"
 
 namespace nfsrdma {
@@ -28,7 +33,32 @@ struct Queueing {
     while (world.step(world.now())) {
     }
   }
-  async::Task<MaybeUse> waiting(async::Clock::duration most = 1h) { return slots.wait(loop.now() + most); }
+  async::Task<MaybeUse> waiting(async::Clock::duration most = 1h) {
+    co_return co_await slots.wait(loop.now() + most);
+  }
+};
+
+/// A request that waits without a coroutine, and writes its name into the log when it is served: a small letter with a
+/// slot, which it gives back when it is told to, a capital one without.
+class Request final : public SlotQueue::Waiter {
+ public:
+  Request(Queueing& all, std::string& log, char name) : all_(all), log_(log), name_(name) {}
+  void join(async::Clock::duration most = 1h) { all_.slots.join(*this, all_.loop.now() + most); }
+  void end() { std::exchange(use_, std::nullopt)->answered(); }
+  using Waiter::is_waiting;
+  using Waiter::stop_waiting;
+  std::function<void()> then = [] {};
+
+ private:
+  void on_slot(MaybeUse use) override {
+    log_ += use ? name_ : static_cast<char>(name_ - 'a' + 'A');
+    use_ = std::move(use);
+    then();
+  }
+  Queueing& all_;
+  std::string& log_;
+  const char name_;
+  MaybeUse use_;
 };
 
 }  // namespace
@@ -136,6 +166,69 @@ TEST_CASE("slot queue: who waits where nobody has to is served at once") {
   REQUIRE(waiter.done());
   CHECK(waiter.await_resume());
   CHECK(m.counters.slot_waits == 0);
+}
+
+TEST_CASE(
+    "slot queue: all slots that came free in a turn are given out at its end, in the order of the queue") {
+  Queueing m(3);
+  MaybeUse one = m.slots.take_now(), two = m.slots.take_now(), three = m.slots.take_now();
+  std::string log;
+  Request a(m, log, 'a'), b(m, log, 'b'), c(m, log, 'c');
+  for (Request* each : {&a, &b, &c}) each->join();
+  one->answered();
+  two->answered();
+  CHECK(log.empty());
+  CHECK_FALSE(m.slots.take_now());
+  m.loop.end_turn();
+  CHECK(log == "ab");
+  CHECK(c.is_waiting());
+  three->answered();
+  m.loop.end_turn();
+  CHECK(log == "abc");
+}
+
+TEST_CASE("slot queue: who is served may end at once, leave others, and join again") {
+  Queueing m;
+  MaybeUse held = m.slots.take_now();
+  std::string log;
+  Request a(m, log, 'a'), c(m, log, 'c'), d(m, log, 'd');
+  auto b = std::make_unique<Request>(m, log, 'b');
+  a.join();
+  b->join();
+  c.join();
+  d.join(10ms);
+  a.then = [&] {
+    b.reset();         // destroyed while it waits
+    d.stop_waiting();  // and one that leaves
+    d.stop_waiting();
+    a.then = [] {};
+    a.end();
+    a.join();
+  };
+  held->answered();
+  m.loop.end_turn();
+  CHECK(log == "ac");
+  m.world.run_for(20ms);
+  CHECK(log == "ac");
+  c.end();
+  m.loop.end_turn();
+  CHECK(log == "aca");
+}
+
+TEST_CASE("slot queue: the time of one that waits behind others is over before theirs") {
+  Queueing m;
+  MaybeUse held = m.slots.take_now();
+  std::string log;
+  Request a(m, log, 'a'), b(m, log, 'b');
+  a.join(1h);
+  b.join(10ms);
+  m.world.run_for(11ms);
+  CHECK(log == "B");
+  CHECK_FALSE(b.is_waiting());
+  held->answered();
+  m.settle();
+  CHECK(log == "Ba");
+  CHECK(m.counters.slot_waits == 2);
 }
 
 TEST_CASE("slot queue: a retired slot serves nobody, and who waits for too long gets none") {
