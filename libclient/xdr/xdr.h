@@ -25,6 +25,7 @@
 #pragma once
 
 #include <array>
+#include <boost/container/static_vector.hpp>
 #include <boost/pfr.hpp>
 #include <concepts>
 #include <limits>
@@ -118,9 +119,15 @@ struct DdpOpaque {
   }
 };
 
+/// The items of an Array: in place where all that it may have are few bytes, as with a bitmap4, which most calls carry.
+template <class T, std::uint64_t Max>
+using ArrayItems =
+    std::conditional_t<std::is_trivially_copyable_v<T> && Max <= 64 && Max * sizeof(T) <= 64,
+                       boost::container::static_vector<T, std::size_t{Max <= 64 ? Max : 0}>, std::vector<T>>;
+
 template <class T, std::uint64_t Max = kNoCap>
 struct Array {
-  std::vector<T> value;
+  ArrayItems<T, Max> value;
   friend bool operator==(const Array&, const Array&) = default;
 };
 

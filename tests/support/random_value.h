@@ -142,8 +142,8 @@ struct Walk<xdr::DdpOpaque<Max>> {
   static void fill(Filler& from, xdr::DdpOpaque<Max>& value) { value.data = from.bytes(from.length(Max)); }
   static bool same(const xdr::DdpOpaque<Max>& a, const xdr::DdpOpaque<Max>& b) { return a == b; }
 };
-template <class T>
-bool same_items(const std::vector<T>& a, const std::vector<T>& b) {
+template <class Items>
+bool same_items(const Items& a, const Items& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (!same(a[i], b[i])) return false;

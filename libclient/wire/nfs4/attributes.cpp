@@ -149,28 +149,11 @@ bool is_write_only(std::uint32_t number) {
   return number == FATTR4_TIME_ACCESS_SET || number == FATTR4_TIME_MODIFY_SET || number == FATTR4_MODE_UMASK;
 }
 
-/// The words of a bitmap4 in a message, held without an allocation.
-struct Mask {
-  std::array<std::uint32_t, kBitmapWords> words{};
-  std::size_t count = 0;
-};
-
-bool decode_mask(Decoder& in, Mask& mask) {
-  std::uint32_t count = 0;
-  if (!in.u32(count)) return false;
-  if (count > kBitmapWords) return in.fail(Fault::too_long);
-  mask.count = count;
-  for (std::size_t i = 0; i < mask.count; ++i) {
-    if (!in.u32(mask.words[i])) return false;
-  }
-  return true;
-}
-
 /// Calls f(number) for each bit that is set, in ascending order, as long as it returns true.
 template <class F>
-bool for_each_bit(const std::uint32_t* words, std::size_t count, const F& f) {
-  for (std::size_t i = 0; i < count; ++i) {
-    for (std::uint32_t rest = words[i]; rest != 0; rest &= rest - 1) {
+bool for_each_bit(const bitmap4& map, const F& f) {
+  for (std::size_t i = 0; i < map.value.size(); ++i) {
+    for (std::uint32_t rest = map.value[i]; rest != 0; rest &= rest - 1) {
       if (!f(static_cast<std::uint32_t>(i) * 32 + static_cast<std::uint32_t>(std::countr_zero(rest))))
         return false;
     }
@@ -179,10 +162,10 @@ bool for_each_bit(const std::uint32_t* words, std::size_t count, const F& f) {
 }
 
 template <class Struct, class Rows>
-bool decode_values(const Rows& rows, const std::array<std::uint8_t, kNumbers>& index, const Mask& mask,
+bool decode_values(const Rows& rows, const std::array<std::uint8_t, kNumbers>& index, const bitmap4& mask,
                    Decoder& in, Struct& out) {
   boost::pfr::for_each_field(out, [](auto& member) { member.reset(); });
-  const bool good = for_each_bit(mask.words.data(), mask.count, [&](std::uint32_t number) {
+  const bool good = for_each_bit(mask, [&](std::uint32_t number) {
     if (number >= kNumbers || index[number] == kNoRow) return in.fail(Fault::bad_discriminant);
     return rows[index[number]].decode(in, out);
   });
@@ -193,14 +176,7 @@ template <class Struct, class Rows>
 bool decode_fattr(const Rows& rows, const std::array<std::uint8_t, kNumbers>& index, const fattr4& in,
                   Struct& out, Fault* fault) {
   Decoder values(in.attr_vals.value);
-  Mask mask;
-  if (in.attrmask.value.size() > kBitmapWords) {
-    values.fail(Fault::too_long);
-  } else {
-    mask.count = in.attrmask.value.size();
-    std::ranges::copy(in.attrmask.value, mask.words.begin());
-  }
-  const bool good = values.ok() && decode_values(rows, index, mask, values, out);
+  const bool good = decode_values(rows, index, in.attrmask, values, out);
   if (fault != nullptr) *fault = values.fault();
   return good;
 }
@@ -267,7 +243,7 @@ std::string_view attribute_name(std::uint32_t number) {
 
 std::uint64_t max_attr_size(const bitmap4& requested) {
   std::uint64_t total = 0;
-  const bool known = for_each_bit(requested.value.data(), requested.value.size(), [&](std::uint32_t number) {
+  const bool known = for_each_bit(requested, [&](std::uint32_t number) {
     if (number < kNumbers && kReadableIndex[number] != kNoRow) {
       total += kReadable[kReadableIndex[number]].max_size;
       return true;
@@ -278,9 +254,9 @@ std::uint64_t max_attr_size(const bitmap4& requested) {
 }
 
 bool decode_attributes(Decoder& in, WireAttributes& out) {
-  Mask mask;
+  bitmap4 mask;
   xdr::ConstBytes bytes;
-  if (!decode_mask(in, mask) || !in.opaque(kAttrlistMax, bytes)) return false;
+  if (!xdr::decode(in, mask) || !in.opaque(kAttrlistMax, bytes)) return false;
   Decoder values(bytes);
   return decode_values(kReadable, kReadableIndex, mask, values, out) || in.fail(values.fault());
 }

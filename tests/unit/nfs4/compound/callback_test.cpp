@@ -374,17 +374,17 @@ TEST_CASE(
     "callback: CB_RECALL_ANY with an undefined type is NFS4ERR_INVAL, with one that we never have not") {
   Fixture f;
   sequenceid4 id = 0;
-  const auto recall_any = [&](std::vector<std::uint32_t> mask) {
+  const auto recall_any = [&](const bitmap4& mask) {
     return second<cb_op::CB_RECALL_ANY>(
-        f.answer(call().sequence(++id).add<cb_op::CB_RECALL_ANY>({4, {std::move(mask)}})));
+        f.answer(call().sequence(++id).add<cb_op::CB_RECALL_ANY>({4, mask})));
   };
-  CHECK(recall_any({0x3}) == NFS4_OK);
-  CHECK(recall_any({0x3f31f}) == NFS4_OK);
-  CHECK(recall_any({}) == NFS4_OK);
+  CHECK(recall_any({{0x3}}) == NFS4_OK);
+  CHECK(recall_any({{0x3f31f}}) == NFS4_OK);
+  CHECK(recall_any({{}}) == NFS4_OK);
   CHECK(f.handler.log == "recall_any(4)recall_any(4)recall_any(4)");
   for (const std::uint32_t bit : {5U, 7U, 10U, 11U, 18U, 31U})
-    CHECK(recall_any({1U << bit}) == NFS4ERR_INVAL);
-  CHECK(recall_any({0, 1}) == NFS4ERR_INVAL);
+    CHECK(recall_any({{1U << bit}}) == NFS4ERR_INVAL);
+  CHECK(recall_any({{0, 1}}) == NFS4ERR_INVAL);
   CHECK(f.handler.log == "recall_any(4)recall_any(4)recall_any(4)");
 }
 

@@ -281,7 +281,7 @@ TEST_CASE("protection: the session is nobody else's, where that can be proven an
       REQUIRE((ops != nullptr) == proves);
       // BIND_CONN_TO_SESSION, EXCHANGE_ID, CREATE_SESSION, DESTROY_SESSION; DESTROY_CLIENTID.
       if (proves)
-        CHECK(ops->spo_must_enforce.value == std::vector<std::uint32_t>{0, 0xf00 << 1U | 1U << 25U});
+        CHECK(ops->spo_must_enforce == nfs4::bitmap4{{0, 0xf00 << 1U | 1U << 25U}});
     }
   }
 }

@@ -104,7 +104,7 @@ TEST_CASE("callback golden: CB_SEQUENCE") {
 TEST_CASE("callback golden: CB_GETATTR, CB_RECALL") {
   const auto getattr = golden<CB_GETATTR4args>(kHandle + std::string("00000001 00000018"));
   CHECK(getattr.fh.length == 3);
-  CHECK(getattr.attr_request.value == std::vector<std::uint32_t>{0x18});
+  CHECK(getattr.attr_request == bitmap4{{0x18}});
   const auto answer =
       golden<CB_GETATTR4res>("00000000 00000001 00000018 00000010 0000000000000007 0000000000001000");
   CHECK(answer.get<NFS4_OK>()->obj_attributes.attr_vals.value.size() == 16);

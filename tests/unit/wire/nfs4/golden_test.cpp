@@ -166,7 +166,7 @@ TEST_CASE("nfs4 golden: CLOSE, SETATTR, GETATTR") {
   // A failure has the attributes too (18.30).
   const auto res = decoded_op<op::SETATTR>(hex("00000022 0000001c 00000001 00000010"));
   CHECK(status_of(res) == NFS4ERR_NOSPC);
-  CHECK(res.attrsset.value == std::vector<std::uint32_t>{0x10});
+  CHECK(res.attrsset == bitmap4{{0x10}});
   CHECK(encoded_op<op::GETATTR>({{{0x10, 2}}}) == hex("00000009 00000002 00000010 00000002"));
   const auto attr =
       decoded_op<op::GETATTR>(hex("00000009 00000000 00000001 00000010 00000008 0000000000000005"));
@@ -326,7 +326,7 @@ TEST_CASE("nfs4 golden: NFSv4.2") {
   CHECK(going_on.get<NFS4_OK>()->osr_complete.value.empty());
   const auto over =
       decoded_op<op::OFFLOAD_STATUS>(hex("00000043 00000000 0000000000000010 00000001 0000001c"));
-  CHECK(over.get<NFS4_OK>()->osr_complete.value == std::vector{NFS4ERR_NOSPC});
+  CHECK(over.get<NFS4_OK>()->osr_complete == xdr::Array<nfsstat4, 1>{{NFS4ERR_NOSPC}});
 }
 
 TEST_CASE("nfs4 golden: extended attributes") {
