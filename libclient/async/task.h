@@ -34,8 +34,8 @@ struct FinalAwaiter {
 };
 
 /// A pool of coroutine frames, by size. Frames are reused because one READ makes six, and malloc would be a
-/// fifth of its instructions. As many of each size are kept as a deep queue needs, and not more, because if
-/// threads share a loop, one thread may make frames and another end them. Under AddressSanitizer frames are
+/// fifth of its instructions. As many of each size are kept as a deep queue needs, fewer of the large ones, and not
+/// more, because if threads share a loop, one thread may make frames and another end them. Under AddressSanitizer frames are
 /// not reused, so that it can detect the use of a frame after its end.
 class FramePool {
  public:
@@ -52,7 +52,7 @@ class FramePool {
     const std::size_t kind = (size + kUnit - 1) / kUnit;
     if (kind >= kKinds || !kPooled) return ::operator delete(frame);
     Lists& own = lists();
-    if (own.counts[kind] == kMost) return ::operator delete(frame);
+    if (own.counts[kind] >= most(kind)) return ::operator delete(frame);
     ++own.counts[kind];
     own.heads[kind] = new (frame) Free{own.heads[kind]};
   }
@@ -60,8 +60,12 @@ class FramePool {
   static void clear() noexcept { lists().clear(); }
 
  private:
-  static constexpr std::size_t kUnit = 64, kKinds = 40;
+  static constexpr std::size_t kUnit = 64, kKinds = 160;
   static constexpr std::uint32_t kMost = 1024;
+  static constexpr std::uint32_t most(std::size_t kind) {
+    constexpr std::size_t kLarge = 40, kMostLarge = 64;
+    return kind < kLarge ? kMost : kMostLarge;
+  }
 #if defined(__SANITIZE_ADDRESS__)
   static constexpr bool kPooled = false;
 #elif defined(__has_feature)
