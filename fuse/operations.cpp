@@ -122,6 +122,10 @@ Task<void> entry_task(Mount& mount, RequestRef request, Task<Result<fs::Entry>> 
   answer(mount, request, entry);
 }
 
+Task<void> entry_task(Mount& mount, RequestRef request, Result<fs::Entry> entry) {
+  if (entry && !has_owners(entry->attributes)) co_await learn_owners(mount, entry->attributes);
+  answer(mount, request, entry);
+}
 /// Upon any error but ENOMEM and EINTR the kernel drops the name that it has cached, and unmounts what is
 /// mounted there or below. A user who may not look the name up must not be able to do that to others, so such
 /// a user gets ENOMEM if there is a mount.
@@ -133,12 +137,16 @@ Task<void> lookup_task(Mount& mount, RequestRef request, Caller caller, fuse_ino
     request->code(ENOMEM);
     co_return;
   }
-  if (entry && !has_owners(entry->attributes)) co_await learn_owners(mount, entry->attributes);
-  answer(mount, request, entry);
+  co_await entry_task(mount, std::move(request), std::move(entry));
 }
 void op_lookup(fuse_req_t raw, fuse_ino_t parent, const char* name) {
   const Asked b(raw);
-  b.go(lookup_task(b.mount, b.request, b.caller, parent, name));
+  const std::string wanted = name;
+  auto known = b.mount.files().known_entry(b.caller, parent, wanted);
+  if (!known) return b.go(lookup_task(b.mount, b.request, b.caller, parent, wanted));
+  if (known->inode != 0 && !has_owners(known->attributes))
+    return b.go(entry_task(b.mount, b.request, std::move(*known)));
+  answer(b.mount, b.request, std::move(*known));
 }
 void op_forget(fuse_req_t raw, fuse_ino_t ino, std::uint64_t lookups) {
   mount_of(raw).files().forget(ino, lookups);
@@ -160,6 +168,8 @@ Task<void> attributes_task(Mount& mount, RequestRef request, Task<Result<fs::Att
 }
 void op_getattr(fuse_req_t raw, fuse_ino_t ino, fuse_file_info*) {
   const Asked b(raw);
+  if (auto known = b.mount.files().known_attributes(ino); known && has_owners(known->attributes))
+    return b.request->attributes(*known);
   b.go(attributes_task(b.mount, b.request, b.mount.files().attributes(b.caller, ino)));
 }
 void op_setattr(fuse_req_t raw, fuse_ino_t ino, struct stat* attr, int to_set, fuse_file_info* info) {

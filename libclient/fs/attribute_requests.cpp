@@ -19,6 +19,20 @@ bool changes_nothing(const SetAttributes& changes) {
 }
 }  // namespace
 
+/// Returns the attributes that were kept, unless the kernel may use those of a delegation for longer.
+std::optional<Attributed> AttributeRequests::kept(const Inode& inode) const {
+  std::optional<Attributed> known = freshness_.kept(inode);
+  if (known && engine_->promises().delegated(inode.handle)) known.reset();
+  return known;
+}
+
+std::optional<Attributed> AttributeRequests::known_attributes(std::uint64_t id) const {
+  const auto inode = inodes_.find(id);
+  if (!inode || inode->pages.is_changing() || inode->writes.is_saving() || !inode->writes.empty())
+    return std::nullopt;
+  return kept(*inode);
+}
+
 async::Task<Result<Attributed>> AttributeRequests::attributes(Caller caller, std::uint64_t id) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
@@ -39,8 +53,7 @@ async::Task<Result<Attributed>> AttributeRequests::attributes_now(Caller caller,
     co_await writes_.one_settled(*inode);
     if (auto told = freshness_.while_writing(*inode)) co_return *told;
   }
-  const auto known = freshness_.kept(*inode);
-  if (known && !engine_->promises().delegated(inode->handle)) co_return *known;
+  if (auto known = kept(*inode)) co_return std::move(*known);
   for (int tries = 1;; ++tries) {
     const std::uint64_t as_of = freshness_.count();
     auto got = co_await engine_->attributes(caller, inode->handle);

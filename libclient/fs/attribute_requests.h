@@ -24,6 +24,9 @@ class AttributeRequests : Part {
   /// held back until notifications that drop pages or enlarge the file have ended; the cached pages and the
   /// cached size are then correct in any case.
   async::Task<Result<Attributed>> attributes(Caller caller, std::uint64_t inode);
+  /// Returns what attributes() would return without a question to the server and without a wait; none if it would need
+  /// either.
+  [[nodiscard]] std::optional<Attributed> known_attributes(std::uint64_t inode) const;
   async::Task<Result<Attributed>> set_attributes(Caller caller, std::uint64_t inode, SetAttributes changes,
                                                  std::shared_ptr<OpenHandle> file);
   /// `mode` is that of access(2). Fails with EACCES unless all of it is granted.
@@ -35,6 +38,7 @@ class AttributeRequests : Part {
   /// `kernel_asked` is that of Freshness::attributed().
   async::Task<Result<Attributed>> attributes_now(Caller caller, std::shared_ptr<Inode> inode,
                                                  std::uint64_t kernel_asked);
+  [[nodiscard]] std::optional<Attributed> kept(const Inode& inode) const;
 };
 
 }  // namespace nfsrdma::fs

@@ -43,8 +43,9 @@ Inodes::Inodes(async::Loop& loop, const FileHandle& root) : loop_(loop) {
 }
 
 std::shared_ptr<Inode> Inodes::look_up(const FileHandle& handle, const std::string& label, FileType type) {
-  const auto [at, is_new] = by_handle_.try_emplace(std::string(handle.chars()), 0);
-  if (is_new) {
+  auto at = by_handle_.find(handle.chars());
+  if (at == by_handle_.end()) {
+    at = by_handle_.emplace(handle.chars(), 0).first;
     const auto again = remembered_.take(handle);
     at->second = again ? *again : ++last_;
     auto inode = std::make_shared<Inode>(loop_);
@@ -54,8 +55,7 @@ std::shared_ptr<Inode> Inodes::look_up(const FileHandle& handle, const std::stri
     by_id_.emplace(inode->id, std::move(inode));
   }
   std::shared_ptr<Inode>& inode = by_id_.at(at->second);
-  inode->type = type;
-  ++inode->lookups;
+  look_up_again(*inode, type);
   return inode;
 }
 
@@ -65,7 +65,7 @@ std::shared_ptr<Inode> Inodes::find(std::uint64_t id) const {
 }
 
 std::shared_ptr<Inode> Inodes::find(const FileHandle& handle) const {
-  const auto at = by_handle_.find(std::string(handle.chars()));
+  const auto at = by_handle_.find(handle.chars());
   return at == by_handle_.end() ? nullptr : find(at->second);
 }
 
@@ -198,7 +198,7 @@ std::shared_ptr<Inode> Inodes::forget(std::uint64_t id, std::uint64_t lookups) {
   inode.believed_until = {};
   displace(inode);
   drop_others(inode, [](const OtherNames::Name& /*one*/) { return true; });
-  by_handle_.erase(std::string(inode.handle.chars()));
+  by_handle_.erase(by_handle_.find(inode.handle.chars()));
   remembered_.add(id, inode.handle);
   auto forgotten = std::move(at->second);
   by_id_.erase(at);

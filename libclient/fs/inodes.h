@@ -12,7 +12,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <memory_resource>
@@ -94,6 +96,11 @@ class Inodes {
   Inodes(async::Loop& loop, const FileHandle& root);
   /// Returns the inode of the file, creating it if necessary, and counts one lookup.
   std::shared_ptr<Inode> look_up(const FileHandle& handle, const std::string& label, FileType type);
+  /// Counts one lookup of an inode that is in the table.
+  static void look_up_again(Inode& inode, FileType type) {
+    inode.type = type;
+    ++inode.lookups;
+  }
   /// Notes that the inode was found at this place, or renamed to it. An inode with several names has the
   /// place where it was found last. Its earlier place moves to Inode::others if the kernel may still believe it.
   void place(Inode& inode, std::uint64_t directory, const std::string& name);
@@ -128,7 +135,12 @@ class Inodes {
  private:
   async::Loop& loop_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Inode>> by_id_;
-  std::unordered_map<std::string, std::uint64_t> by_handle_;
+  /// Finds a handle by its bytes, without a copy of them.
+  struct HandleHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view bytes) const { return std::hash<std::string_view>()(bytes); }
+  };
+  std::unordered_map<std::string, std::uint64_t, HandleHash, std::equal_to<>> by_handle_;
   /// The inodes that were forgotten last. They have a memory pool of their own, because on the shared heap
   /// these small allocations would keep the pages of freed inodes in use.
   class Remembered {

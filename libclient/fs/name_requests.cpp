@@ -36,12 +36,8 @@ async::Task<Result<Entry>> NameRequests::lookup(Caller caller, std::uint64_t dir
   if (name == "..") co_return co_await find_above(std::move(caller), directory);
   auto parent = find(directory);
   if (!parent) co_return parent.error();
+  if (auto known = known_entry(caller, directory, name)) co_return std::move(*known);
   if (may_search(**parent, caller)) {
-    if (missing_names_.has(**parent, name, loop_.now())) {
-      name_checks_.looked_up(directory, name, nullptr);
-      co_return entries_.absent();
-    }
-    if (auto known = listing_.find_ahead(caller, **parent, name)) co_return std::move(*known);
     auto known = co_await find_known(caller, *parent, name);
     if (!known) co_return known.error();
     if (*known) co_return std::move(**known);
@@ -73,25 +69,56 @@ void NameRequests::may_search_from_now(Inode& directory, const Caller& caller, s
   if (!directory.attributes.altered_since(as_of)) freshness_.search_granted(directory, caller, asked);
 }
 
-/// Returns the object that the name led to a while ago, with attributes that are valid now; none if the
-/// server has to be asked.
+/// Returns the object that the name led to a while ago, if the caller may still be told so; null if the server has to be
+/// asked.
+std::shared_ptr<Inode> NameRequests::believed_at(const Inode& directory, const Caller& caller,
+                                                 const std::string& name) const {
+  if (!options_.several_users || !options_.names_believed()) return nullptr;
+  auto inode = inodes_.at(directory.id, name);
+  if (!inode || !inode->names.is_believed(loop_.now())) return nullptr;
+  if (inode->type == FileType::directory && !may_search(*inode, caller)) return nullptr;
+  return inode;
+}
+
+/// Returns the answer to the kernel for an object of believed_at(), as after a LOOKUP.
+Entry NameRequests::found_there(const std::shared_ptr<Inode>& inode, const Inode& directory,
+                                const std::string& name, Attributed told) {
+  Inodes::look_up_again(*inode, told.attributes.type);
+  inodes_.place(*inode, directory.id, name);
+  Entry out;
+  out.inode = inode->id;
+  out.attributes = std::move(told.attributes);
+  out.attributes_valid = told.valid;
+  return out;
+}
+
+std::optional<Entry> NameRequests::known_entry(const Caller& caller, std::uint64_t id,
+                                               const std::string& name) {
+  const auto directory = inodes_.find(id);
+  if (!directory || name == "." || name == ".." || !may_search(*directory, caller)) return std::nullopt;
+  if (missing_names_.has(*directory, name, loop_.now())) {
+    name_checks_.looked_up(id, name, nullptr);
+    return entries_.absent();
+  }
+  if (auto ahead = listing_.find_ahead(caller, *directory, name)) return ahead;
+  const auto inode = believed_at(*directory, caller, name);
+  auto told = inode ? attributes_.known_attributes(inode->id) : std::nullopt;
+  if (!told) return std::nullopt;
+  return found_there(inode, *directory, name, std::move(*told));
+}
+
+/// Returns the object that the name led to a while ago, with attributes that are valid now; none if the name has to be
+/// looked up.
 async::Task<Result<std::optional<Entry>>> NameRequests::find_known(Caller caller,
                                                                    std::shared_ptr<Inode> directory,
                                                                    std::string name) {
   const std::optional<Entry> none;
-  if (!options_.several_users || !options_.names_believed()) co_return none;
-  const auto inode = inodes_.at(directory->id, name);
-  if (!inode || !inode->names.is_believed(loop_.now())) co_return none;
-  if (inode->type == FileType::directory && !may_search(*inode, caller)) co_return none;
+  const auto inode = believed_at(*directory, caller, name);
+  if (!inode) co_return none;
   auto told = co_await attributes_.attributes(std::move(caller), inode->id);
   if (!told && told.error().errno_value() != ESTALE) co_return told.error();
   if (!told || inodes_.at(directory->id, name) != inode) co_return none;
-  Entry out;
-  out.inode = inodes_.look_up(inode->handle, name, told->attributes.type)->id;
-  inodes_.place(*inode, directory->id, name);  // as after every LOOKUP
-  out.attributes = std::move(told->attributes);
-  out.attributes_valid = told->valid;
-  co_return out;
+  co_return found_there(inode, *directory, name, std::move(*told));
 }
 
 std::optional<std::string> NameRequests::known_path(std::uint64_t directory, const std::string& name) const {

@@ -45,6 +45,9 @@ class NameRequests : Part {
   /// forgotten (open_by_handle_at(2)): "." is the inode itself, as long as its number is remembered, and ".."
   /// is the directory above it. The kernel must not cache these two names.
   async::Task<Result<Entry>> lookup(Caller caller, std::uint64_t directory, std::string name);
+  /// Returns what lookup() would return without a question to the server and without a wait; none if it would need
+  /// either. The Entry counts as a lookup.
+  std::optional<Entry> known_entry(const Caller& caller, std::uint64_t directory, const std::string& name);
   /// Returns the path of the name below the root ("a/b/name"), if an object was found there that the kernel
   /// may know.
   [[nodiscard]] std::optional<std::string> known_path(std::uint64_t directory, const std::string& name) const;
@@ -65,6 +68,10 @@ class NameRequests : Part {
  private:
   async::Task<Result<Entry>> find_again(Caller caller, std::uint64_t id);
   async::Task<Result<Entry>> find_above(Caller caller, std::uint64_t directory);
+  [[nodiscard]] std::shared_ptr<Inode> believed_at(const Inode& directory, const Caller& caller,
+                                                   const std::string& name) const;
+  Entry found_there(const std::shared_ptr<Inode>& inode, const Inode& directory, const std::string& name,
+                    Attributed told);
   async::Task<Result<std::optional<Entry>>> find_known(Caller caller, std::shared_ptr<Inode> directory,
                                                        std::string name);
   [[nodiscard]] bool may_search(const Inode& directory, const Caller& caller) const;
