@@ -9,7 +9,7 @@ namespace nfsrdma::fuse {
 SmallBlocks::~SmallBlocks() {
   for (std::size_t place = 0; place < kPlaces; ++place) {
     while (first_[place] != nullptr) std::free(std::exchange(first_[place], first_[place]->next));
-    // What is given back after this, in the end of the thread, is freed.
+    // Blocks that are given back later, while the thread ends, are freed.
     count_[place] = kMost;
   }
 }

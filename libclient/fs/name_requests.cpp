@@ -69,8 +69,7 @@ void NameRequests::may_search_from_now(Inode& directory, const Caller& caller, s
   if (!directory.attributes.altered_since(as_of)) freshness_.search_granted(directory, caller, asked);
 }
 
-/// Returns the object that the name led to a while ago, if the caller may still be told so; null if the server has to be
-/// asked.
+/// Returns the object that the name led to a while ago; null if the server must be asked for this caller.
 std::shared_ptr<Inode> NameRequests::believed_at(const Inode& directory, const Caller& caller,
                                                  const std::string& name) const {
   if (!options_.several_users || !options_.names_believed()) return nullptr;

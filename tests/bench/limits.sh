@@ -6,7 +6,8 @@
 #   limits.sh [--loads "read write small one"] [--rounds N] [--seconds S] [--vers V] [--options LIST] [--no-counts]
 #
 # --loads     read: 1 MiB, one after the other, 8 in flight; write: the same with WRITEs; small: 4 KiB at random, 32 in
-#             flight; one: the same, 1 in flight (all)
+#             flight; one: the same, 1 in flight; deep, deeper: the same, 256 and 1,024 in flight, which is more than
+#             there are slots (the first four)
 # --rounds    runs of each, in turn (5)
 # --seconds   of one run (2)
 # --vers      of NFS that load_nfsrdma speaks (the highest)
@@ -59,7 +60,7 @@ peers_of() {
   [ ! -x "$bin/load_libnfs" ] || all+=' libnfs3'
   # libnfs 4.0 cannot encode a WRITE of NFSv4.
   [ ! -x "$bin/load_libnfs" ] || [ "$1" = write ] || all+=' libnfs4'
-  case $1 in small | one) all+=' iwarp' ;; esac
+  case $1 in small | one) all+=' iwarp' ;; esac  # at most 64 in flight
   echo "$all"
 }
 options_of() {
@@ -68,6 +69,8 @@ options_of() {
     write) echo '--size 1M --depth 8 --write' ;;
     small) echo '--size 4K --depth 32 --random' ;;
     one) echo '--size 4K --depth 1 --random' ;;
+    deep) echo '--size 4K --depth 256 --random' ;;
+    deeper) echo '--size 4K --depth 1024 --random' ;;
     *) return 1 ;;
   esac
 }
