@@ -97,6 +97,58 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("F28 an entry that is known is told at once, without a task, and only to whom the server lets look") {
+  Several s;
+  const std::uint64_t d = s.look_up(s.alice, Inodes::kRoot, "d").inode;
+  const std::uint64_t f = s.look_up(s.alice, d, "f").inode;
+  CHECK(s.look_up(s.alice, d, "none").inode == 0);
+  s.take_calls();
+  const auto known = s.files->known_entry(s.alice, d, "f");
+  REQUIRE(known);
+  CHECK(known->inode == f);
+  CHECK(known->name_valid == Seconds(0));
+  CHECK(known->attributes_valid > Seconds(0));
+  const auto none = s.files->known_entry(s.alice, d, "none");
+  REQUIRE(none);
+  CHECK(none->inode == 0);
+  CHECK_FALSE(s.files->known_entry(s.bob, d, "f"));
+  CHECK_FALSE(s.files->known_entry(s.bob, d, "none"));
+  CHECK_FALSE(s.files->known_entry(s.alice, d, "g"));
+  CHECK_FALSE(s.files->known_entry(s.alice, d, "."));
+  CHECK_FALSE(s.files->known_entry(s.alice, d, ".."));
+  CHECK_FALSE(s.files->known_entry(s.alice, 12345, "f"));
+  CHECK(s.take_calls().empty());
+  // It counts as a lookup.
+  s.files->forget(f, 1);
+  CHECK(s.files->holdings().inodes == 3);
+  s.files->forget(f, 1);
+  CHECK(s.files->holdings().inodes == 2);
+}
+
+TEST_CASE("F28 attributes are known until their time is over, and not while the file is written") {
+  Several s;
+  const std::uint64_t d = s.look_up(s.root, Inodes::kRoot, "d").inode;
+  const std::uint64_t f = s.look_up(s.root, d, "f").inode;
+  s.take_calls();
+  const auto known = s.files->known_attributes(f);
+  REQUIRE(known);
+  CHECK(known->attributes.file_id == 3);
+  CHECK_FALSE(s.files->known_attributes(12345));
+  const OpenedFile file = s.get(s.files->open(s.root, f, O_RDWR));
+  (void)s.get(s.files->attributes(s.root, f));
+  REQUIRE(s.files->known_attributes(f));
+  s.engine->hold("write");
+  s.write(file, "abc", 0);
+  CHECK_FALSE(s.files->known_attributes(f));
+  CHECK_FALSE(s.files->known_entry(s.root, d, "f"));
+  s.engine->release("write");
+  s.turn();
+  (void)s.get(s.files->attributes(s.root, f));
+  REQUIRE(s.files->known_attributes(f));
+  s.world.pass(std::chrono::minutes(2));
+  CHECK_FALSE(s.files->known_attributes(f));
+}
+
 TEST_CASE("F28 a directory that nobody has walked through is there only if the server says so now") {
   Several s;
   CHECK(s.look_up(s.alice, Inodes::kRoot, "d").inode != 0);
