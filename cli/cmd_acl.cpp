@@ -1,11 +1,13 @@
-// acl get, acl set: access control lists, in the text forms of getfacl and nfs4_getfacl.
+// acl get, acl set: access control lists, in the text forms of getfacl and nfs4_getfacl, or as JSON.
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 
+#include "cli/acl_json.h"
 #include "cli/commands.h"
+#include "cli/format.h"
 #include "cli/local.h"
 #include "cli/owners.h"
 #include "cli/parse.h"
@@ -30,33 +32,60 @@ AclNames names_of(Owners& owners) {
 
 // ---- get ----
 
-/// Returns the header as getfacl prints it. For an NFSv4 list it has the file alone, as with nfs4_getfacl.
-Result<std::string> header(const Remote& remote, bool posix, Owners& owners, bool follow) {
-  std::string out = "# file: " + remote.path + "\n";
-  if (!posix) return out;
-  const Result<Attributes> facts = remote.client->stat(remote.path, follow);
+/// A list, and the attributes that its header shows, if it shows any.
+struct Shown {
+  Acl acl;
+  std::optional<Attributes> facts;
+};
+
+/// Fetches the attributes for a POSIX list only, because nfs4_getfacl shows none either.
+Result<Shown> fetch(Call& call, const Remote& remote) {
+  const bool follow = !call.has("no-dereference");
+  Result<Acl> acl = remote.client->get_acl(remote.path, follow);
+  if (!acl) return acl.error();
+  Shown out{*std::move(acl), std::nullopt};
+  if (call.has("omit-header") || !std::holds_alternative<PosixAcls>(out.acl)) return out;
+  Result<Attributes> facts = remote.client->stat(remote.path, follow);
   if (!facts) return facts.error();
-  out += "# owner: " + owners.user(*facts) + "\n# group: " + owners.group(*facts) + "\n";
+  out.facts = *std::move(facts);
+  return out;
+}
+
+/// Returns the header as getfacl prints it.
+std::string header(const Remote& remote, const Shown& shown, Owners& owners) {
+  std::string out = "# file: " + remote.path + "\n";
+  if (!shown.facts) return out;
+  const Attributes& facts = *shown.facts;
+  out += "# owner: " + owners.user(facts) + "\n# group: " + owners.group(facts) + "\n";
   constexpr std::uint32_t set_uid = 04000, set_gid = 02000, sticky = 01000;
-  if ((facts->mode & (set_uid | set_gid | sticky)) == 0) return out;
+  if ((facts.mode & (set_uid | set_gid | sticky)) == 0) return out;
   out += "# flags: ";
-  out += (facts->mode & set_uid) != 0 ? 's' : '-';
-  out += (facts->mode & set_gid) != 0 ? 's' : '-';
-  out += (facts->mode & sticky) != 0 ? 't' : '-';
+  out += (facts.mode & set_uid) != 0 ? 's' : '-';
+  out += (facts.mode & set_gid) != 0 ? 's' : '-';
+  out += (facts.mode & sticky) != 0 ? 't' : '-';
   return out + "\n";
 }
 
-Status get(Call& call, const Remote& remote, Owners& owners) {
-  const bool follow = !call.has("no-dereference");
-  const Result<Acl> acl = remote.client->get_acl(remote.path, follow);
-  if (!acl) return acl.error();
-  std::string out;
-  if (!call.has("omit-header")) {
-    auto head = header(remote, std::holds_alternative<PosixAcls>(*acl), owners, follow);
-    if (!head) return head.error();
-    out = *std::move(head);
+std::string object_of(const Remote& remote, const Shown& shown, Owners& owners) {
+  json::Object out;
+  out.text("path", remote.path).text("target", remote.target());
+  if (shown.facts) {
+    out.text("owner", owners.user(*shown.facts)).text("group", owners.group(*shown.facts));
+    out.text("mode", octal_mode(shown.facts->mode));
   }
-  call.out.write(out + acl_text(*acl, names_of(owners)) + "\n");
+  add_acl(out, shown.acl, names_of(owners));
+  return out.str();
+}
+
+Status get(Call& call, const Remote& remote, Owners& owners) {
+  const Result<Shown> shown = fetch(call, remote);
+  if (!shown) return shown.error();
+  if (call.json()) {
+    call.out.line(object_of(remote, *shown, owners));
+    return {};
+  }
+  const std::string head = call.has("omit-header") ? "" : header(remote, *shown, owners);
+  call.out.write(head + acl_text(shown->acl, names_of(owners)) + "\n");
   return {};
 }
 
@@ -113,7 +142,7 @@ void run_set(Call& call) {
   Owners owners(false);
   const Result<Acl> wanted = parse_acl(*text, names_of(owners));
   if (!wanted) return call.misused(wanted.error().message());
-  call.each(first, [&](const Remote& remote) { return set(call, remote, *wanted); });
+  call.change_each(first, "acl", [&](const Remote& remote) { return set(call, remote, *wanted); });
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ void run_shell(Call& call) {
   const bool is_interactive = lines == call.arguments.given.end() && ::isatty(STDIN_FILENO) != 0;
   std::optional<interrupt::Session> survives_signals;
   if (is_interactive) survives_signals.emplace();
-  ShellSession session(call.servers, operand.target, *start);
+  ShellSession session(call.servers, operand.target, *start, call.json());
   const bool stops = call.has("exit-on-error");
   if (lines != call.arguments.given.end()) {
     for (const std::string& line : lines->second) {

@@ -17,6 +17,8 @@ constexpr Switch trace_option = {
     0, "trace", "FILE",
     "record what goes over RDMA to FILE, for nfsrdma-cli trace or Wireshark (-o trace=FILE)"};
 constexpr Switch json_option = {0, "json", nullptr, "print facts as JSON, one object per line"};
+/// For commands whose output is not facts but the contents of files.
+constexpr Switch json_errors_option = {0, "json", nullptr, "report errors as JSON, one object per line"};
 constexpr Switch no_glob_option = {'g', no_glob_name, nullptr,
                                    "take * ? and [ in targets as ordinary characters"};
 constexpr Switch statistics_option = {0, "stats", nullptr,
@@ -129,7 +131,7 @@ bool has_common_verbose(const Command& command) {
 std::vector<Switch> all_switches(const Command& command) {
   std::vector<Switch> out(command.switches.begin(), command.switches.end());
   if (takes_patterns(command)) out.push_back(no_glob_option);
-  if (command.facts) out.push_back(json_option);
+  out.push_back(command.facts ? json_option : json_errors_option);
   out.push_back(mount_options);
   out.push_back(trace_option);
   out.push_back(statistics_option);

@@ -31,8 +31,8 @@ struct Command {
   const char* operands;  ///< as in a usage line
   const char* summary;
   std::span<const Switch> switches;
-  std::size_t least, most;    ///< operands
-  bool facts = false;         ///< takes --json
+  std::size_t least, most;  ///< operands
+  bool facts = false;       ///< prints facts, which --json makes objects; without, only errors become objects
   bool mode_operand = false;  ///< its first operand may look like an option: chmod -x
   bool one_dash = false;      ///< its long options may have one dash, as find(1) has them: -name
 };

@@ -170,7 +170,7 @@ constexpr auto chown_switches = std::to_array<Switch>({
     {'h', "no-dereference", nullptr, "act on a symbolic link itself, not on its target"},
 });
 constexpr auto acl_switches = std::to_array<Switch>({
-    {'c', "omit-header", nullptr, "get: omit the lines that begin with '#'"},
+    {'c', "omit-header", nullptr, "get: omit the lines that begin with '#', with --json the owner and mode"},
     {'n', "numeric", nullptr, "get: show users and groups as numbers"},
     {'f', "file", "FILE", "set: read the entries from FILE ('-': standard input)"},
     {'k', "remove-default", nullptr, "set: remove the default ACL of directories"},
@@ -243,7 +243,7 @@ constexpr auto commands = std::to_array<Command>({
     {"chmod", run_chmod, "MODE TARGET...", "set permissions", {}, 2, any_number, true, true},
     {"chown", run_chown, "UID[:GID] TARGET...", "set owner and group", chown_switches, 2, any_number, true},
     {"acl", run_acl, "get|set [ENTRIES] TARGET...", "show or replace access control lists", acl_switches, 2,
-     any_number},
+     any_number, true},
     {"truncate", run_truncate, "TARGET...", "set the size of files", truncate_switches, 1, any_number, true},
     {"df", run_df, "TARGET...", "show the free and used space of file systems", df_switches, 1, any_number,
      true},
@@ -251,7 +251,7 @@ constexpr auto commands = std::to_array<Command>({
      any_number, true},
     {"bench", run_bench, "TARGET", "measure latency and throughput", bench_switches, 1, 1, true},
     {"shell", run_shell, "TARGET", "run commands on one connection, with relative paths", shell_switches, 1,
-     1},
+     1, true},
 });
 
 }  // namespace

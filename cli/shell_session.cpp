@@ -13,6 +13,7 @@
 #include <filesystem>
 
 #include "cli/format.h"
+#include "cli/json.h"
 #include "cli/operands.h"
 
 namespace nfsrdma::cli {
@@ -150,8 +151,9 @@ Wanted wanted_at(const UnfinishedWord& word) {
 
 }  // namespace
 
-ShellSession::ShellSession(Servers& servers, const Target& target, const Remote& start)
+ShellSession::ShellSession(Servers& servers, const Target& target, const Remote& start, bool is_json)
     : servers_(servers),
+      is_json_(is_json),
       base_(target.options),
       host_(Remote{nullptr, "", start.host, {}}.text()),
       top_(resolved_path("/", start.path)),
@@ -220,6 +222,7 @@ int ShellSession::run_program(const Command& command, const Words& words) {
   relaxed.least = 0;  // an operand may be left out
   Result<Arguments> arguments = parse_arguments(relaxed, {words.begin() + 1, words.end()});
   if (!arguments) return misuse(plain(arguments.error().message()));
+  if (is_json_) (void)arguments->given["json"];
   if (arguments->help) {
     Output out;
     out.write(help_text(command));
@@ -303,7 +306,7 @@ int ShellSession::change_directory(const Words& words) {
 
 int ShellSession::print_directory(const Words& /*words*/) {
   Output out;
-  out.line(host_ + directory_);
+  out.line(is_json_ ? json::Object().text("target", host_ + directory_).str() : host_ + directory_);
   return finish(out, 0);
 }
 
@@ -318,7 +321,7 @@ int ShellSession::print_local(const Words& /*words*/) {
   const std::string path = std::filesystem::current_path(fault).string();
   if (fault) return report(local_error(fault.value(), "lpwd", "."), exit_failed);
   Output out;
-  out.line(path);
+  out.line(is_json_ ? json::Object().text("path", path).str() : path);
   return finish(out, 0);
 }
 

@@ -21,8 +21,8 @@ namespace nfsrdma::cli {
 
 class ShellSession {
  public:
-  /// `start` is a directory, whose connection is made.
-  ShellSession(Servers& servers, const Target& target, const Remote& start);
+  /// `start` is a directory, whose connection is made. `is_json`: each command has the option --json.
+  ShellSession(Servers& servers, const Target& target, const Remote& start, bool is_json = false);
 
   /// Runs the commands of a line. With `stops` the first failure ends the line.
   void run(const std::string& line, bool stops);
@@ -64,6 +64,7 @@ class ShellSession {
   [[nodiscard]] std::vector<std::string> remote_names(const std::string& directory, bool only_directories);
 
   Servers& servers_;
+  const bool is_json_;
   const Options base_;
   const std::string host_;
   const std::string top_;  ///< where "cd" without an operand leads

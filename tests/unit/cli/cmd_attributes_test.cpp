@@ -109,6 +109,20 @@ TEST_CASE("cli: acl set takes what acl get shows, and what is refused changes no
   CHECK(shell.told({"acl", "get", "-c", "srv:/g"}) == "A::OWNER@:rtncy\n\n");
 }
 
+TEST_CASE("cli: acl --json has an object for each list that is shown or set") {
+  Shell shell;
+  shell.server.on_server([](Responder& responder) { responder.state.habits.has_acls = true; });
+  shell.server.add_file("/f", "");
+  CHECK(shell.told({"acl", "set", "--json", "A::OWNER@:rw", "srv:/f"}) ==
+        "{\"action\":\"acl\",\"target\":\"srv:/f\"}\n");
+  const Ran ran = shell.run({"acl", "get", "--json", "srv:/none", "srv:/f"});
+  CHECK(ran.out == R"({"path":"/f","target":"srv:/f","form":"nfs4","entries":[{"type":"allow","flags":"",)"
+                   R"("who":"OWNER@","permissions":"rw","mask":3,"text":"A::OWNER@:rw"}]})"
+                   "\n");
+  CHECK(with_name(ran.err).starts_with(R"({"kind":"server","target":"srv:/none",)"));
+  CHECK(ran.status == 1);
+}
+
 TEST_CASE("cli: chown says that the owner comes first") {
   Shell shell;
   shell.server.add_file("/a", "");

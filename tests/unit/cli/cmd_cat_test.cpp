@@ -6,6 +6,18 @@
 namespace nfsrdma::cli {
 using namespace nfsrdma::testing;
 
+TEST_CASE("cli: cat, head and tail have errors as JSON, and the contents as they are") {
+  Shell shell;
+  shell.server.add_file("/f", "text\n");
+  for (const char* command : {"cat", "head", "tail"}) {
+    CAPTURE(command);
+    const Ran ran = shell.run({command, "--json", "srv:/none", "srv:/f"});
+    CHECK(ran.out.ends_with("text\n"));
+    CHECK(with_name(ran.err).starts_with(R"({"kind":"server","target":"srv:/none",)"));
+    CHECK(ran.status == 1);
+  }
+}
+
 TEST_CASE("cli: cat writes the ranges that it is asked for, in their order, and no byte more") {
   Shell shell;
   const std::string large = pattern(3'000'001);

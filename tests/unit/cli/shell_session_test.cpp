@@ -45,6 +45,19 @@ TEST_CASE("cli: the shell runs commands with relative paths on one connection") 
   CHECK(shell.server.count(nfs4::OP_CREATE_SESSION) == 1);
 }
 
+TEST_CASE("cli: shell --json gives each command --json, and errors are objects, also of the shell itself") {
+  Shell shell;
+  shell.server.add_file("/d/a", "text");
+  const Ran ran =
+      shell.run({"shell", "--json", "-c", "pwd; rm none; cat a; sum a; nonsense; cd none", "srv:/d"});
+  CHECK(ran.out.starts_with("{\"target\":\"srv:/d\"}\ntext{\"path\":\"/d/a\","));
+  CHECK(std::ranges::count(ran.err, '\n') == 3);
+  CHECK(lines_in_order(ran.err).find("nfsrdma-cli:") == std::string::npos);
+  CHECK(ran.err.find(R"({"kind":"usage","errno":"EINVAL","message":"unknown command 'nonsense'")") !=
+        std::string::npos);
+  CHECK(shell.run({"shell", "-c", "rm none", "srv:/d"}).err.starts_with("nfsrdma-cli: "));
+}
+
 TEST_CASE("cli: the shell reads a script, and quotes keep special characters ordinary") {
   Shell shell;
   for (const char* path : {"/d/*", "/d/a b", "/d/x.c", "/d/y.c"}) shell.server.add_file(path, path);
