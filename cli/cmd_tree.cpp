@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/parse.h"
 #include "cli/remote_file.h"
+#include "cli/sync_plan.h"
 #include "cli/tree_transfer.h"
 
 namespace nfsrdma::cli {
@@ -117,6 +118,13 @@ Result<bool> make_way(const std::string& existing, const Remote& target) {
   return true;
 }
 
+/// Returns true if cp -u leaves the copy as it is. A file that is its own copy is left to copy_file(), which
+/// reports that.
+bool has_up_to_date_copy(const Attributes& source, const Remote& target) {
+  const Result<Attributes> there = target.client->stat(target.path);
+  return there && there->type == source.type && !are_same(source, *there) && is_up_to_date(source, *there);
+}
+
 /// Follows the report of a local name among the targets of a command that works on one server.
 constexpr const char* local_hint = "; use put to copy from this machine, and get to copy to it";
 
@@ -154,6 +162,7 @@ void run_cp(Call& call) {
       copy_tree(call, source, target);
       return {};
     }
+    if (call.has("update") && has_up_to_date_copy(*attributes, target)) return {};
     Progress progress(std::string(base_name(source.path)), attributes->size, !call.has("quiet"));
     Tree tree(call, progress);
     Status done = copy_file(tree, source, target, *attributes, rules);

@@ -76,13 +76,15 @@ constexpr auto tail_switches = std::to_array<Switch>({
     quiet_headings,
     verbose_headings,
 });
+constexpr Switch update_switch = {'u', "update", nullptr,
+                                  "skip a file whose copy has the same size and is not older"};
 constexpr auto transfer_switches = std::to_array<Switch>({
     {'r', "recursive", nullptr, "copy a directory with its contents, several files at once"},
     {'p', "preserve", nullptr, "preserve mode, times and holes; as root, owner and group, too"},
     {'q', "quiet", nullptr, "no progress bar"},
     {'T', "no-target-directory", nullptr,
      "the last operand is the name of the copy, even if it is a directory"},
-    {'u', "update", nullptr, "skip a file whose copy has the same size and is not older"},
+    update_switch,
     {0, "resume", nullptr, "keep the part of a large file that was cut off, and go on with it next time"},
 });
 constexpr auto sync_switches = std::to_array<Switch>({
@@ -110,6 +112,7 @@ constexpr auto cp_switches = std::to_array<Switch>({
     {'q', "quiet", nullptr, "no progress bar"},
     {'T', "no-target-directory", nullptr,
      "the last operand is the name of the copy, even if it is a directory"},
+    update_switch,
 });
 constexpr auto find_switches = std::to_array<Switch>({
     {'n', "name", "PATTERN", "only names that match, such as '*.c'; -name does the same"},
@@ -277,10 +280,6 @@ bool Call::choose_line_end() {
   out.end_lines_with_nul();
   if (json()) misused("--json and --null cannot be used together");
   return !json();
-}
-
-bool Call::takes(std::string_view name) const {
-  return std::ranges::any_of(command.switches, [&](const Switch& one) { return name == one.name; });
 }
 
 std::string Call::shown(const std::string& name) const {

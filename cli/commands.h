@@ -28,8 +28,6 @@ struct Call {
   bool interruption_is_an_end = false;  ///< a signal is the normal end (ping) and keeps the exit status
 
   [[nodiscard]] bool has(const std::string& name) const { return arguments.has(name); }
-  /// Returns true if the command has an option of this name.
-  [[nodiscard]] bool takes(std::string_view name) const;
   [[nodiscard]] bool json() const { return has("json"); }
   /// Returns false if the command should stop: after a signal, or when standard output has failed.
   [[nodiscard]] bool going() const { return !interrupt::raised() && out.error() == 0; }

@@ -16,7 +16,7 @@ namespace nfsrdma::cli {
 enum class Compare : std::uint8_t {
   size_and_time,
   contents,  ///< --checksum: by size, then by SHA-256
-  update,    ///< get -u, put -u: the copy has the same size and is not older
+  update,    ///< get -u, put -u, cp -u: the copy has the same size and is not older
 };
 
 struct SyncRules {

@@ -407,16 +407,28 @@ bool SyncRun::remove_directory(const TreeSpot& in, const std::string& path, cons
   return true;
 }
 
+Result<TreeRoot> make_root(const Remote& to, std::uint32_t source_mode) {
+  const std::uint32_t mode = (source_mode & kPermissions & ~creation_mask()) | 0300U;
+  const Status made = to.client->make_directory(to.path, mode);
+  if (Status there = accept_existing(to, made); !there) return there.error();
+  const Result<Attributes> attributes = to.client->stat(to.path);
+  if (!attributes) return attributes.error();
+  return TreeRoot{to, *attributes, made.has_value()};
+}
+
 void update_tree(const SyncRun::Means& means, Keep keep, const TreeSpot& from, const Attributes& source,
-                 const TreeSpot& to, const std::optional<Attributes>& there) {
+                 const TreeRoot& to) {
   SyncRules rules;
   rules.compare = Compare::update;
   rules.keep = keep;
   SyncRun run(means, rules);
+  const bool is_one_server =
+      !from.is_local() && !to.spot.is_local() && from.remote().client == to.spot.remote().client;
+  if (is_one_server) run.set_copy(to.attributes);
   auto node = std::make_shared<SyncNode>(run, from, "");
-  node->to = to;
+  node->to = to.spot;
   node->source = source;
-  node->there = there;
+  if (!to.is_new) node->there = to.attributes;
   run.add(std::move(node));
   means.crowd.run();
 }

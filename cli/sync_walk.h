@@ -1,4 +1,4 @@
-// Walks through two trees at once, compares them, and has copied what differs: sync, get -ru and put -ru.
+// Walks through two trees at once, compares them, and has copied what differs: sync, get -ru, put -ru and cp -ru.
 //
 // A directory costs one listing on each side. What is to be copied in it goes to an EntryCopier, which is the pipeline
 // of get, put or cp (tree_transfer.h). A SyncNode stands for a directory for as long as there are tasks in it or below
@@ -128,10 +128,17 @@ class SyncRun {
   std::vector<Later> later_;  // guarded by mutex_
 };
 
-/// Copies what is not up to date to a directory that exists: get -ru, put -ru. `there`: its attributes; none: it is
-/// new. Returns when all is copied.
+/// The directory that a tree is copied to.
+struct TreeRoot {
+  TreeSpot spot;
+  Attributes attributes;
+  bool is_new = false;
+};
+/// Makes a directory on a server with the permissions of its source, or accepts one that exists.
+Result<TreeRoot> make_root(const Remote& to, std::uint32_t source_mode);
+/// Copies what is not up to date: get -ru, put -ru, cp -ru. Returns when all is copied.
 void update_tree(const SyncRun::Means& means, Keep keep, const TreeSpot& from, const Attributes& source,
-                 const TreeSpot& to, const std::optional<Attributes>& there);
+                 const TreeRoot& to);
 
 /// "a/b" for "a" and "b", and "b" for "" and "b".
 std::string path_below(const std::string& directory, const std::string& name);

@@ -6,6 +6,7 @@
 #include "cli/json.h"
 #include "cli/remote_file.h"
 #include "cli/remote_source_copier.h"
+#include "cli/sync_walk.h"
 #include "cli/transfer.h"
 #include "cli/tree_transfer.h"
 
@@ -244,11 +245,9 @@ void say_interrupted(const Call& call, const std::string& from, const std::strin
   // Without -T, the copy would go into the directory that the first one has made.
   Arguments again = call.arguments;
   again.given["no-target-directory"];
-  const bool goes_on = call.takes("update");
-  if (goes_on) again.given["update"];
-  say(std::string("interrupted, so the copy is not complete; to copy ") +
-      (goes_on ? "what is missing" : "everything again") +
-      " to the same place, run: " + line_for_shell(call.command, again, {from, to}));
+  again.given["update"];
+  say("interrupted, so the copy is not complete; to copy what is missing to the same place, run: " +
+      line_for_shell(call.command, again, {from, to}));
 }
 
 void copy_tree(Call& call, const Remote& from, const Remote& to) {
@@ -267,9 +266,16 @@ void copy_tree(Call& call, const Remote& from, const Remote& to) {
   Progress progress(std::string(base_name(from.path)), {}, !call.has("quiet"));
   Tree tree(call, progress);
   Crowd crowd;
-  TreeCopy copy(tree, crowd, rules_of(call));
-  crowd.add([&] { copy.directory(from, *target, *attributes, nullptr); });
-  crowd.run();
+  const CopyRules rules = rules_of(call);
+  TreeCopy copy(tree, crowd, rules);
+  if (call.has("update")) {
+    const Result<TreeRoot> root = make_root(*target, attributes->mode);
+    if (!root) return call.failed(root.error());
+    update_tree({tree, crowd, copy, {}, nullptr}, rules.keep, from, *attributes, *root);
+  } else {
+    crowd.add([&] { copy.directory(from, *target, *attributes, nullptr); });
+    crowd.run();
+  }
   tree.settle();
   if (interrupt::raised()) return say_interrupted(call, from.target(), to.target());
   progress.finish(tree.bytes());

@@ -156,7 +156,8 @@ void get_tree(Call& call, const Remote& from, const std::string& to) {
   if (call.has("update")) {
     struct stat facts{};
     if (::fstat((*root)->fd(), &facts) != 0) return call.failed(local_error(errno, "stat", place.path));
-    update_tree({tree, crowd, get, {}, nullptr}, rules.keep, from, *attributes, *root, attributes_of(facts));
+    update_tree({tree, crowd, get, {}, nullptr}, rules.keep, from, *attributes,
+                {*root, attributes_of(facts)});
   } else {
     crowd.add([&] { get.directory(from, *root); });
     crowd.run();

@@ -270,16 +270,9 @@ void TreePut::symlink(const Where& where, const LocalEntry& entry) {
 Status update(Tree& tree, Crowd& crowd, TreePut& put, const LocalDirectory::Ref& from, const Remote& to) {
   struct stat facts{};
   if (::fstat(from->fd(), &facts) != 0) return local_error(errno, "stat", from->path());
-  const std::uint32_t mode = (facts.st_mode & kPermissions & ~creation_mask()) | 0300U;
-  const Status made = to.client->make_directory(to.path, mode);
-  if (Status there = accept_existing(to, made); !there) return there;
-  std::optional<Attributes> before;
-  if (!made) {
-    const auto there = to.client->stat(to.path);
-    if (!there) return there.error();
-    before = *there;
-  }
-  update_tree({tree, crowd, put, {}, nullptr}, put.keep(), from, attributes_of(facts), to, before);
+  const Result<TreeRoot> root = make_root(to, facts.st_mode);
+  if (!root) return root.error();
+  update_tree({tree, crowd, put, {}, nullptr}, put.keep(), from, attributes_of(facts), *root);
   return {};
 }
 

@@ -175,4 +175,52 @@ TEST_CASE("cli: cp -r copies a tree, and never into itself") {
   CHECK_FALSE(shell.is_there("/t/sub/t/sub/t"));
 }
 
+TEST_CASE("cli: cp -u skips a copy of the same size that is not older, and copies over any other") {
+  Shell shell;
+  shell.server.add_file("/f", "first");
+  shell.set_mode("/f", 0644, 2000);
+  shell.server.add_file("/copy", "other");
+  shell.set_mode("/copy", 0644, 3000);
+  CHECK(shell.told({"cp", "-u", "--json", "srv:/f", "srv:/copy"}).empty());
+  CHECK(shell.content("/copy") == "other");
+  shell.set_mode("/copy", 0644, 1999);
+  CHECK(shell.status({"cp", "-u", "srv:/f", "srv:/copy"}) == 0);
+  CHECK(shell.content("/copy") == "first");
+  // Another size is what a copy that was cut off has.
+  CHECK(shell.status({"truncate", "-s", "3", "srv:/copy"}) == 0);
+  shell.set_mode("/copy", 0644, 3000);
+  CHECK(shell.status({"cp", "-u", "srv:/f", "srv:/copy"}) == 0);
+  CHECK(shell.content("/copy") == "first");
+  CHECK(shell.status({"cp", "-u", "srv:/f", "srv:/new"}) == 0);
+  CHECK(shell.content("/new") == "first");
+  CHECK(shell.run({"cp", "-u", "srv:/f", "srv:/f"}).err.find("is the same file") != std::string::npos);
+}
+
+TEST_CASE("cli: cp -ru copies what is missing in a tree, nothing twice, and never the copy itself") {
+  Shell shell;
+  for (const char* path : {"/t/a", "/t/sub/b"}) {
+    shell.server.add_file(path, "text");
+    shell.set_mode(path, 0644, 10);  // the server's clock begins at 1000
+  }
+  shell.server.add_file("/t/sub/large", pattern(200'000));
+  shell.set_mode("/t/sub/large", 0644, 10);
+  shell.server.add_symlink("/t/link", "a");
+  const std::vector<std::string> again = {"cp", "-ruqT", "--json", "srv:/t", "srv:/u"};
+  CHECK(shell.told(again).find(R"("files":4,)") != std::string::npos);
+  CHECK((shell.content("/u/sub/large") == pattern(200'000)));
+  CHECK(shell.told(again).find(R"("files":0,"bytes":0})") != std::string::npos);
+  CHECK(ok(shell.client().remove_file("/u/sub/b")));
+  CHECK(shell.status({"truncate", "-s", "100000", "srv:/u/sub/large"}) == 0);
+  CHECK(shell.told(again).find(R"("files":2,)") != std::string::npos);
+  CHECK((shell.content("/u/sub/large") == pattern(200'000)));
+  CHECK(shell.names("/u") == "a link sub");
+  // A copy inside the tree, by a path that does not show that.
+  shell.server.add_symlink("/way", "t/sub");
+  const Ran inside = shell.run({"cp", "-ruq", "srv:/t", "srv:/way"});
+  CHECK(inside.status == 1);
+  CHECK(inside.err.find("skipped") != std::string::npos);
+  CHECK(shell.names("/t/sub/t") == "a link sub");
+  CHECK_FALSE(shell.is_there("/t/sub/t/sub/t"));
+}
+
 }  // namespace nfsrdma::cli
