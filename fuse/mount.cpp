@@ -307,11 +307,13 @@ void Mount::serve(const sigset_t& signals) {
   const int fd = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   loop_.watch(fd, EPOLLIN, [this, fd](std::uint32_t) { take_signals(fd); });
   loop_.end_turn();
+  begin_metrics();
   while (!asked_ && fuse_session_exited(session_) == 0) loop_.turn(async::TimePoint::max());
   if (asked_) log_(options_.mountpoint + ": a signal ends the mount; unmounting");
   if (ring_door_) ring_door_->close();
   write_back();
   if (mounted_) unmount();
+  if (metrics_) metrics_->end();
   take_leave();
   loop_.unwatch(fd);
   ::close(fd);
@@ -460,6 +462,14 @@ void Mount::tell_losses() const {
       count > kMostNames ? " (and " + std::to_string(count - kMostNames) + " more files)" : "";
   log_(options_.mountpoint + ": the server does not answer; data that has not reached it by now is lost" +
        others);
+}
+
+void Mount::begin_metrics() {
+  if (options_.metrics.empty()) return;
+  metrics_ = std::make_unique<MetricsWriter>(
+      loop_, std::make_shared<MetricsFile>(options_.metrics, options_.mountpoint), options_.metrics_interval,
+      [this] { return statistics(metrics_text); }, log_);
+  metrics_->begin();
 }
 
 std::string Mount::statistics(Show show) {

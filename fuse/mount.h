@@ -21,6 +21,7 @@
 #include "fuse/init_reply.h"
 #include "fuse/lock_owners.h"
 #include "fuse/log.h"
+#include "fuse/metrics_writer.h"
 #include "fuse/mount_options.h"
 #include "fuse/plain_reads.h"
 #include "fuse/read_ahead.h"
@@ -117,6 +118,7 @@ class Mount {
   /// there now.
   [[nodiscard]] bool is_at_mountpoint() const;
   async::Task<Status> put_away(std::shared_ptr<fs::OpenHandle> file);
+  void begin_metrics();
   /// Returns what `show` makes of the statistics of this moment.
   [[nodiscard]] std::string statistics(Show show);
   [[nodiscard]] bool has_kernel_option(std::string_view name) const;
@@ -142,6 +144,7 @@ class Mount {
   KernelReadAhead kernel_ahead_;
   std::unique_ptr<fs::FileSystem> files_;
   std::unique_ptr<PlainReads> plain_reads_;
+  std::unique_ptr<MetricsWriter> metrics_;  // null: the option metrics is not given
   std::unique_ptr<RingService> ring_service_;
   std::unique_ptr<RingDoor> ring_door_;
   fuse_session* session_ = nullptr;

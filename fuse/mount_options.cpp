@@ -109,6 +109,17 @@ bool set_client_id(MountOptions& o, std::string_view text) {
   return !text.empty() && text.size() <= kLongest;
 }
 
+bool set_metrics(MountOptions& o, std::string_view text) {
+  o.metrics = text;
+  return text.starts_with('/');
+}
+
+bool set_metrics_interval(MountOptions& o, std::string_view text) {
+  const auto value = number(text, 3600);
+  o.metrics_interval = std::chrono::seconds(value.value_or(0));
+  return o.metrics_interval.count() != 0;
+}
+
 bool set_version(MountOptions& o, std::string_view text) {
   return o.target.options.set("vers", text).has_value();
 }
@@ -208,6 +219,11 @@ constexpr std::array kRows{
         "the identity that this client presents to the server, if another machine has the same machine-id "
         "and host name",
         set_client_id},
+    Row{"metrics", "an absolute path",
+        "write metrics to this file, or to a file in this directory, for Prometheus' node_exporter",
+        set_metrics},
+    Row{"metrics_interval", "seconds from 1 to 3600", "how often to write them (default 15)",
+        set_metrics_interval},
     Row{"retry", "minutes",
         "how long to repeat the mount if the server cannot be reached (default 2; with bg 10000; for "
         "nfsrdma-fuse 0)",

@@ -26,14 +26,16 @@ struct MountOptions {
   bool ring = true;                               ///< programs may have rings (nfsrdma/ring.h)
   bool local_flock = false, local_posix = false;  ///< local_lock
   bool foreground = false, help = false, version = false;
-  bool verbose = false;             ///< -v: print each attempt, and the notes
-  bool fake = false;                ///< -f of mount(8): do everything but the mount
-  bool sloppy = false;              ///< -s of mount(8): ignore options that are not known
-  bool remount = false;             ///< change the mount that is there
-  bool background = false;          ///< bg: after a first failure go on trying in the background
-  std::optional<unsigned> retry;    ///< minutes for which mounting is tried again
-  bool helper = false;              ///< called by the name that mount(8) looks for
-  std::string client_id;            ///< clientid
+  bool verbose = false;           ///< -v: print each attempt, and the notes
+  bool fake = false;              ///< -f of mount(8): do everything but the mount
+  bool sloppy = false;            ///< -s of mount(8): ignore options that are not known
+  bool remount = false;           ///< change the mount that is there
+  bool background = false;        ///< bg: after a first failure go on trying in the background
+  std::optional<unsigned> retry;  ///< minutes for which mounting is tried again
+  bool helper = false;            ///< called by the name that mount(8) looks for
+  std::string client_id;          ///< clientid
+  std::string metrics;            ///< a file or a directory for metrics; empty: none
+  std::chrono::seconds metrics_interval{15};
   std::string log;                  ///< a file for messages, instead of syslog
   bool json_log = false;            ///< messages are JSON
   std::vector<std::string> kernel;  ///< options for libfuse and the kernel

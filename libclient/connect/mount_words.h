@@ -65,6 +65,8 @@ constexpr std::array mount_words{
     MountWord{"nolock"},
     valued("local_lock"),
     valued("clientid"),
+    valued("metrics"),
+    valued("metrics_interval"),
     valued("retry"),
     MountWord{"bg"},
     MountWord{"fg"},

@@ -28,6 +28,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "fs/directory_pages.h"
@@ -240,6 +241,37 @@ TEST_CASE(
   for (const auto& entry : std::filesystem::directory_iterator(m.place))
     names.insert(entry.path().filename());
   CHECK(names == std::set<std::string>{"f"});
+}
+
+TEST_CASE(
+    "mount: metrics are written to a file at an interval, a failure is logged once, and the end removes it") {
+  Mounting m;
+  m.server.add_file("/f", "text");
+  const Scratch place("mount-metrics");
+  const std::string file = place.path() + "/m.prom",
+                    reads = "_count{mountpoint=\"" + m.place + "\",operation=\"READ\"} ";
+  m.mount("metrics_interval=1,metrics=" + file);
+  CHECK(eventually([&] { return content_of(file).starts_with("# HELP nfsrdma_mount_info "); }));
+  CHECK(content_of(m.path("f")) == "text");
+  CHECK(eventually([&] { return content_of(file).find(reads + "1\n") != std::string::npos; }, 5s));
+  // Something else takes the name: the mount says so once, leaves it, and goes on when it is gone.
+  files::remove(file);
+  std::ofstream(file) << "precious";
+  const auto said = [&](const char* words) {
+    const std::string log = content_of(m.log);
+    const auto at = log.find(words);
+    return at == std::string::npos ? 0 : log.find(words, at + 1) == std::string::npos ? 1 : 2;
+  };
+  CHECK(eventually([&] { return said("is not replaced") == 1; }, 5s));
+  std::this_thread::sleep_for(2500ms);
+  CHECK(said("is not replaced") == 1);
+  CHECK(content_of(file) == "precious");
+  files::remove(file);
+  CHECK(eventually([&] { return said("metrics are written again") == 1; }, 5s));
+  CHECK(files::exists(file));
+  m.daemon->signal(SIGTERM);
+  CHECK(m.daemon->ended(10s) == 0);
+  CHECK_FALSE(files::exists(file));
 }
 
 TEST_CASE("mount: a trace is switched on and off while the mount is used, by words in a file of its root") {

@@ -300,6 +300,10 @@ TEST_CASE("mount options: those that stand for others, and those that take a par
   CHECK(set_to("clientid=" + std::string(200, 'x')).client_id.size() == 200);
   CHECK(is_refused("clientid=" + std::string(201, 'x')));
   CHECK(is_refused("clientid="));
+  CHECK(set_to("metrics=/run/m.prom,metrics_interval=60").metrics == "/run/m.prom");
+  CHECK(set_to("metrics_interval=60").metrics_interval == std::chrono::minutes(1));
+  for (const char* wrong : {"metrics=", "metrics=m.prom", "metrics_interval=0", "metrics_interval=3601"})
+    CHECK(is_refused(wrong));
   CHECK(set_to(",,soft,").words == std::vector<std::string>{"soft"});
 }
 
