@@ -78,7 +78,7 @@ std::string svg_axis(double bottom) {
 std::string svg_row(const BenchResult& result, double top) {
   const std::vector<Latencies::Row> rows = result.latencies.rows();
   const auto most = static_cast<double>(largest(rows));
-  std::string out = svg_text(8, top + 16, result.part + ", depth " + std::to_string(result.depth));
+  std::string out = svg_text(8, top + 16, result.label() + ", depth " + std::to_string(result.depth));
   out += svg_text(8, top + 30,
                   "p50 " + short_time(result.latencies.percentile(50)) + ", p99 " +
                       short_time(result.latencies.percentile(99)));
@@ -128,7 +128,9 @@ std::string bench_row(const BenchResult& result) {
 
 std::string bench_json(const BenchResult& result) {
   json::Object out;
-  out.text("part", result.part).number("depth", result.depth).number("size", result.size);
+  out.text("part", result.part);
+  if (!result.call.empty()) out.text("call", result.call);
+  out.number("depth", result.depth).number("size", result.size);
   out.number("operations", result.latencies.count()).raw("seconds", fixed(result.seconds, 6));
   out.raw("operations_per_second", fixed(result.operations_per_second(), 1));
   out.raw("bytes_per_second", fixed(result.bytes_per_second(), 0));
@@ -144,7 +146,7 @@ std::string bench_plot(const BenchResult& result) {
   constexpr double bar_width = 50;
   const std::vector<Latencies::Row> rows = result.latencies.rows();
   const auto most = static_cast<double>(largest(rows));
-  std::string out = result.part + ", depth " + std::to_string(result.depth) + ":\n";
+  std::string out = result.label() + ", depth " + std::to_string(result.depth) + ":\n";
   for (const Latencies::Row& row : rows) {
     const auto length =
         static_cast<std::size_t>(std::ceil(bar_width * static_cast<double>(row.count) / most));
@@ -180,7 +182,7 @@ std::string bench_summary(const Info& info, const std::vector<BenchResult>& resu
   out += ", connections " + std::to_string(info.connections);
   out += ", server " + (info.implementation_name.empty() ? "unknown" : info.implementation_name) + ":";
   for (const BenchResult& one : results) {
-    out += " " + one.part + "/" + std::to_string(one.depth) + " " +
+    out += " " + one.label() + "/" + std::to_string(one.depth) + " " +
            (one.size < 65536 ? in_digits(one.operations_per_second()) + " ops/s"
                              : in_digits(one.bytes_per_second() / 1e6) + " MB/s") +
            " p99 " + short_time(one.latencies.percentile(99)) + ";";

@@ -16,7 +16,10 @@ struct BenchResult {
   std::size_t size = 0;   ///< bytes of an operation; 0: it moves no data
   double seconds = 0;     ///< until the last operation had ended, a COMMIT included
   Latencies latencies;
+  std::string call = {};  ///< of ping: what the server was asked in this version of NFS
 
+  /// "read", "ping (SEQUENCE)".
+  [[nodiscard]] std::string label() const { return call.empty() ? part : part + " (" + call + ")"; }
   [[nodiscard]] double operations_per_second() const;
   [[nodiscard]] double bytes_per_second() const;
 };

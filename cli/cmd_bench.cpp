@@ -137,14 +137,15 @@ Status Bench::take(const Result<BenchResult>& result) {
 }
 
 Status Bench::ping() {
-  return take(run_load(client_, {"ping", 1, 0, options_.time},
-                       [&](std::size_t, const CallOptions& how, const OperationEnded& ended) {
-                         client_.start_ping(
-                             [ended](const Result<std::chrono::nanoseconds>& time) {
-                               ended(time ? Status() : time.error());
-                             },
-                             how);
-                       }));
+  auto result = run_load(
+      client_, {"ping", 1, 0, options_.time},
+      [&](std::size_t, const CallOptions& how, const OperationEnded& ended) {
+        client_.start_ping(
+            [ended](const Result<std::chrono::nanoseconds>& time) { ended(time ? Status() : time.error()); },
+            how);
+      });
+  if (result) result->call = client_.info().ping_call;
+  return take(result);
 }
 
 Status Bench::getattr() {
@@ -325,6 +326,12 @@ Status write_picture(const std::string& path, const std::string& picture) {
   return {};
 }
 
+/// Returns a line that says what ping has called, if it has run.
+std::string explained_ping(const std::vector<BenchResult>& results) {
+  const auto ping = std::ranges::find_if(results, [](const BenchResult& one) { return !one.call.empty(); });
+  return ping == results.end() ? "" : "A ping is one call of " + ping->call + ", which touches no file.\n";
+}
+
 void Bench::finish() {
   const std::string summary = bench_summary(client_.info(), results_);
   if (!call_.json() && call_.has("plot")) {
@@ -332,7 +339,8 @@ void Bench::finish() {
   }
   if (!call_.json()) {
     call_.out.line(
-        "\nReads come from the server's cache as far as it holds the file; a client cannot bypass it." +
+        "\n" + explained_ping(results_) +
+        "Reads come from the server's cache as far as it holds the file; a client cannot bypass it." +
         std::string(scratch_ ? "\nThe scratch file was written just before, so it is likely cached." : "") +
         "\nWrites are made stable at the end of a part (COMMIT), which counts for its rate.");
     call_.out.line("\nFor a report: " + summary);

@@ -14,8 +14,8 @@ TEST_CASE("cli: bench without --write reads, and changes nothing") {
   const std::size_t writes = shell.server.count(nfs4::OP_WRITE);
   const Ran ran = shell.run({"bench", "--time", "0.01", "srv:/d/f"});
   CHECK(ran.status == 0);
-  for (const char* part :
-       {"ping ", "getattr ", "read ", "randread ", "For a report: nfsrdma-cli ", "cache"}) {
+  for (const char* part : {"ping ", "getattr ", "read ", "randread ", "For a report: nfsrdma-cli ", "cache",
+                           "A ping is one call of SEQUENCE,"}) {
     CAPTURE(part);
     CHECK(ran.out.find(part) != std::string::npos);
   }

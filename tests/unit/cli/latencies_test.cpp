@@ -68,6 +68,12 @@ TEST_CASE("bench report: rates, rows, JSON, the plot and the picture") {
   CHECK(result.operations_per_second() == 500);
   CHECK(result.bytes_per_second() == 500 * 4096);
   CHECK(BenchResult{}.operations_per_second() == 0);
+  BenchResult ping{"ping", 1, 0, 1.0, {}, "RENEW"};
+  CHECK(bench_json(ping).starts_with(R"({"part":"ping","call":"RENEW","depth":1,)"));
+  CHECK(bench_json(result).starts_with(R"({"part":"randread","depth":16,)"));
+  CHECK(bench_plot(ping).starts_with("ping (RENEW), depth 1:\n"));
+  CHECK(bench_svg({ping}, "").find(">ping (RENEW), depth 1<") != std::string::npos);
+  CHECK(bench_summary({}, {ping}).find(": ping (RENEW)/1 ") != std::string::npos);
   const std::string row = bench_row(result);
   CHECK(row.find("randread") == 0);
   CHECK(row.find("50.0 ms") != std::string::npos);
