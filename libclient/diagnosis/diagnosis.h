@@ -53,6 +53,12 @@ struct Way {
   unsigned path_mtu = 0;  ///< as far as the kernel knows; 0: unknown
 };
 
+/// An attempt to make a TCP connection.
+struct Knock {
+  int failed = 0;                         ///< 0 or an errno
+  std::shared_ptr<void> connection = {};  ///< closes the connection when it is destroyed
+};
+
 /// Functions by which a diagnosis reaches the world. system() fills this in from the operating system; tests make their own.
 struct Means {
   using Addresses = Result<std::vector<rpc::Address>>;
@@ -62,8 +68,8 @@ struct Means {
                           int interrupt)>
       resolve;
   std::function<Result<Way>(const rpc::Address&)> route;
-  /// Makes a TCP connection and closes it. Returns 0 or an errno.
-  std::function<async::Task<int>(async::Loop&, rpc::Address, async::TimePoint)> knock;
+  /// Makes a TCP connection.
+  std::function<async::Task<Knock>(async::Loop&, rpc::Address, async::TimePoint)> knock;
   [[nodiscard]] static Means system();
 };
 

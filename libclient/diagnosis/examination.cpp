@@ -49,6 +49,7 @@ void Examination::end() {
   loop.drop_tasks();
   clients_.clear();
   channel.reset();
+  knock.reset();
 }
 
 std::string comma_list(const std::vector<std::string>& words, std::size_t most) {

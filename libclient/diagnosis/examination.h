@@ -51,6 +51,9 @@ class Examination {
   // ---- what the steps have learned ----
   std::vector<rpc::Address> addresses;  ///< since the step `port`: only the one that answers
   Way way;
+  /// The TCP connection of the step `port`, which is kept to the end. Linux's siw (6.1) loses its listener, and its
+  /// server the port, if a connection is closed before siw has accepted it while the next one arrives.
+  std::shared_ptr<void> knock;
   std::unique_ptr<rpc::Channel> channel;              ///< for calls without a session
   std::vector<std::chrono::nanoseconds> round_trips;  ///< of NULL, the shortest first
   std::vector<std::string> versions;                  ///< of NFS that the server speaks, the highest first

@@ -102,13 +102,15 @@ async::Task<int> connected(async::Loop& loop, const fabric::iwarp::Socket& socke
   co_return in_time ? socket.take_error() : ETIMEDOUT;
 }
 
-async::Task<int> try_tcp(async::Loop& loop, rpc::Address address, async::TimePoint deadline) {
-  const auto socket = fabric::iwarp::Socket::open(address.storage.ss_family);
-  if (!socket.valid()) co_return errno;
+async::Task<Knock> try_tcp(async::Loop& loop, rpc::Address address, async::TimePoint deadline) {
+  const auto socket =
+      std::make_shared<fabric::iwarp::Socket>(fabric::iwarp::Socket::open(address.storage.ss_family));
+  if (!socket->valid()) co_return Knock{errno};
   const auto* const to = reinterpret_cast<const sockaddr*>(&address.storage);
-  if (::connect(socket.fd(), to, address.length) == 0) co_return 0;
-  if (errno != EINPROGRESS) co_return errno;
-  co_return co_await connected(loop, socket, deadline);
+  if (::connect(socket->fd(), to, address.length) == 0) co_return Knock{0, socket};
+  if (errno != EINPROGRESS) co_return Knock{errno};
+  const int failed = co_await connected(loop, *socket, deadline);
+  co_return Knock{failed, socket};
 }
 
 // ---- devices ----
@@ -155,12 +157,13 @@ async::Task<Knocked> knock_at_all(Examination& at, std::chrono::milliseconds tim
   for (std::size_t i = 0; i < at.addresses.size(); ++i) {
     const auto now = at.loop.now();
     const auto share = (end - std::min(end, now)) / static_cast<long>(at.addresses.size() - i);
-    const int failed = co_await at.means.knock(at.loop, at.addresses[i], now + share);
-    if (failed == 0) {
+    const Knock knock = co_await at.means.knock(at.loop, at.addresses[i], now + share);
+    if (knock.failed == 0) {
       out.open = i;
+      at.knock = knock.connection;
       co_return out;
     }
-    if (out.why == 0) out.why = failed;
+    if (out.why == 0) out.why = knock.failed;
   }
   co_return out;
 }
@@ -168,7 +171,8 @@ async::Task<Knocked> knock_at_all(Examination& at, std::chrono::milliseconds tim
 async::Task<bool> has_nfs_without_rdma(Examination& at) {
   const rpc::Address address = aux::with_port(at.addresses.front(), kNfsPort);
   if (fabric::port_of(at.addresses.front().storage) == kNfsPort) co_return false;
-  co_return co_await at.means.knock(at.loop, address, at.until(kHintTime)) == 0;
+  const Knock knock = co_await at.means.knock(at.loop, address, at.until(kHintTime));
+  co_return knock.failed == 0;
 }
 
 /// Returns how to have a server listen for RDMA.

@@ -97,9 +97,14 @@ void check_warning(const Reported& all, const std::string& step, const std::stri
   CHECK_FALSE(all.findings.back().advice.empty());
 }
 
-Reported run(Diagnosis& diagnosis) {
+/// `seen` is called after each step.
+Reported run(Diagnosis& diagnosis, const std::function<void()>& seen = [] {}) {
   Reported out;
-  auto failures = diagnosis.run([&](const Finding& finding) { out.findings.push_back(finding); }, -1);
+  const auto take = [&](const Finding& finding) {
+    out.findings.push_back(finding);
+    seen();
+  };
+  auto failures = diagnosis.run(take, -1);
   REQUIRE(ok(failures));
   out.failures = *failures;
   return out;
@@ -113,6 +118,8 @@ struct Simulated {
   testing::ClientLoop place{server, "client"};
   int knocked = 0;  ///< how TCP connections to the port end: 0 or an errno
   bool has_plain = false;
+  std::weak_ptr<int> knock;       ///< the TCP connection
+  unsigned steps_with_knock = 0;  ///< that ended while this connection was there
   Wanted wanted;
 
   ~Simulated() { CHECK(server.problems() == ""); }
@@ -127,10 +134,12 @@ struct Simulated {
       return std::vector{sim::Network::address(*server.host(), server.port())};
     };
     out.route = [](const rpc::Address&) -> Result<Way> { return Way{"192.0.2.1", "eth0", 1500, 1500}; };
-    out.knock = [this](async::Loop&, rpc::Address address, async::TimePoint) -> async::Task<int> {
+    out.knock = [this](async::Loop&, rpc::Address address, async::TimePoint) -> async::Task<Knock> {
       constexpr std::uint16_t kNfsPort = 2049;
       const bool is_plain = fabric::port_of(address.storage) == kNfsPort;
-      return answer(is_plain ? (has_plain ? 0 : ECONNREFUSED) : knocked);
+      const auto connection = std::make_shared<int>();
+      if (!is_plain) knock = connection;
+      return answer({is_plain ? (has_plain ? 0 : ECONNREFUSED) : knocked, connection});
     };
     return out;
   }
@@ -141,11 +150,11 @@ struct Simulated {
     target.path = path;
     target.options.port_fixed = true;  // simulated machines have no rpcbind
     Diagnosis diagnosis(place.loop(), target, wanted, means());
-    return run(diagnosis);
+    return run(diagnosis, [this] { steps_with_knock += knock.expired() ? 0 : 1; });
   }
 
  private:
-  static async::Task<int> answer(int with) { co_return with; }
+  static async::Task<Knock> answer(Knock with) { co_return with; }
 };
 
 /// A port of this machine, where a server of RDMA is looked for. `host`: the name that the user gives.
@@ -198,6 +207,14 @@ TEST_CASE("diagnosis: a server without a fault gets a good verdict, with what wa
   CHECK(all.fact("export", "security") == "sys");
   CHECK(m.server.sessions() == 0);  // nothing is left at the server
   CHECK(m.server.succeeded(nfs4::OP_OPEN) == 1);
+}
+
+TEST_CASE("diagnosis: the TCP connection to the port is kept until all connections have been made") {
+  Simulated m;
+  const Reported all = m.diagnose();
+  const auto port = std::ranges::find(all.findings, "port", &Finding::step);
+  CHECK(m.steps_with_knock == all.findings.end() - port);
+  CHECK(m.knock.expired());
 }
 
 TEST_CASE("diagnosis: a file that is written shows how far the clocks are apart, and is removed") {
