@@ -76,8 +76,19 @@ std::string implementation_of(const Info& info) {
   return ", server " + info.implementation_name;
 }
 
+/// Linux's server answers NOENT for its very root if it has no export for the client.
+Finding no_export_for(const std::string& client) {
+  return failure("the server has no export for this machine, not even /",
+                 "add this machine, " + client +
+                     ", to an export on the server (Linux: /etc/exports, then `exportfs -ra`; `exportfs -v` "
+                     "lists what is exported, and to whom)");
+}
+
 /// Names the operation and the service that failed, because a client of NFSv3 also asks rpcbind, mountd and lockd.
-Finding no_session(const Error& why) {
+Finding no_session(const Examination& at, const Error& why) {
+  const bool lacks_root = is_about_path(why) && why.errno_value() == ENOENT;
+  if (lacks_root) return no_export_for(at.way.source);
+  if (why.operation() == "Kerberos" || why.operation() == "security") return failure(why);
   return failure(Error(why.kind(), why.errno_value(), "", "", why.text()));
 }
 
@@ -117,11 +128,10 @@ async::Task<Finding> examine_session(Examination& at) {
   auto done = co_await at.open(at.target.path);
   if (!done && is_about_path(done.error())) {
     at.path_error = done.error();
-    const auto without_path = co_await at.open("/");
-    if (!without_path) at.path_error.reset();
-    if (without_path) done = without_path;
+    done = co_await at.open("/");
+    if (!done) at.path_error.reset();
   }
-  if (!done) co_return no_session(done.error());
+  if (!done) co_return no_session(at, done.error());
   co_return session_seen(at.info);
 }
 

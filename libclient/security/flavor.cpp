@@ -35,7 +35,7 @@ Error not_offered(const std::vector<Security>& offers) {
             "the server offers no security flavour that this client supports"};
   }
   return {ErrorKind::server, EPERM, "security", "",
-          "the server requires sec=" + text + " here: choose it with sec=, or omit sec="};
+          "the server requires sec=" + text + " here; choose it with sec=, or omit sec="};
 }
 
 }  // namespace nfsrdma::security

@@ -309,6 +309,15 @@ TEST_CASE("diagnosis, fault 6: the export does not exist") {
   check_cause(all, "export", "/srv/dta/x does not exist on the server; /srv exists and has data, home");
 }
 
+TEST_CASE("diagnosis, fault 6: the server has no export for this machine") {
+  Simulated m;
+  // As Linux: even the root is missing. The path is asked for first, then the root.
+  m.server.answer(nfs4::OP_GETATTR, nfs4::NFS4ERR_NOENT, 100);
+  const Reported all = m.diagnose();
+  check_cause(all, "session", "the server has no export for this machine");
+  CHECK(has(all.findings.back().advice, "add this machine, 192.0.2.1, to an export"));
+}
+
 TEST_CASE("diagnosis, fault 7: root is mapped to nobody") {
   using engine::AccessBits;
   Simulated m;
