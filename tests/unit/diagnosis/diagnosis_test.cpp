@@ -236,6 +236,7 @@ TEST_CASE("diagnosis: NFSv3 is examined, too") {
   CHECK(all.failures == 0);
   CHECK(all.of("backchannel").state == State::skipped);
   CHECK(all.of("session").seen == "NFS 3, which has no sessions");
+  CHECK_FALSE(has(all.of("credits").seen, "slots"));
 }
 
 TEST_CASE("diagnosis, fault 1: nothing listens on the port") {
