@@ -1,4 +1,4 @@
-// See interrupt.h. The handlers make async-signal-safe calls only: write, alarm, _exit.
+// See interrupt.h. The handlers make async-signal-safe calls only: write, alarm, clock_gettime, _exit.
 #include "cli/interrupt.h"
 
 #include <sys/eventfd.h>
@@ -9,13 +9,17 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 
 namespace nfsrdma::cli::interrupt {
 namespace {
 
 constexpr unsigned grace_seconds = 2;
+constexpr std::int64_t session_patience_ms = 1000;
 
 std::atomic<int> caught = 0;
+std::atomic<std::int64_t> caught_at_ms = 0;
+std::atomic<bool> is_aside = false;
 std::atomic<bool> grace_is_over = false;
 std::atomic<bool> has_session = false;
 int event = -1;            // set once, by install()
@@ -23,7 +27,8 @@ bool pipe_default = true;  // likewise
 std::atomic<void (*)()> last_act = nullptr;
 bool grace_spent = false;  // main thread: a Grace after a signal has set the deadline
 
-static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free &&
+              std::atomic<std::int64_t>::is_always_lock_free);
 
 [[noreturn]] void end_at_once(int status) {
   if (void (*const act)() = last_act; act != nullptr) act();
@@ -37,10 +42,23 @@ void poke() {
   errno = saved;
 }
 
+std::int64_t now_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+/// Returns true if a SIGINT that is not the first one must not end the process.
+bool is_tolerated(int number) {
+  return has_session && number == SIGINT && now_ms() - caught_at_ms < session_patience_ms;
+}
+
 void on_signal(int number) {
+  if (is_aside && number == SIGINT) return;
   int expected = 0;
   const bool is_first = caught.compare_exchange_strong(expected, number);
-  if (!is_first && !(has_session && number == SIGINT)) end_at_once(128 + number);
+  if (is_first) caught_at_ms = now_ms();
+  if (!is_first && !is_tolerated(number)) end_at_once(128 + number);
   poke();
 }
 
@@ -105,6 +123,16 @@ Session::Session() {
 
 Session::~Session() {
   has_session = false;
+}
+
+Aside::Aside() {
+  is_aside = true;
+  std::signal(SIGQUIT, SIG_IGN);
+}
+
+Aside::~Aside() {
+  std::signal(SIGQUIT, SIG_DFL);
+  is_aside = false;
 }
 
 bool forget() {

@@ -22,8 +22,9 @@ bool sigpipe_was_default();
 /// Ends the process the way SIGPIPE does.
 void die_of_sigpipe();
 
-/// While one lives, SIGINT ends what the program is doing, and not the program: a second SIGINT does not exit,
-/// and neither does the end of a Grace.
+/// While one lives, SIGINT ends what the program is doing, and not the program, and the end of a Grace does not exit
+/// either. A second SIGINT exits at once only if what the program was doing has not ended within a second, so that
+/// neither an impatient user nor a call that hangs loses control.
 class Session {
  public:
   Session();
@@ -34,6 +35,16 @@ class Session {
 /// Makes a SIGINT undone, so that calls work again. Returns false if no Session lives, or if the signal was
 /// another one: the program must end then.
 bool forget();
+
+/// While one lives, the terminal belongs to another program, and SIGINT and SIGQUIT are for that program alone, as
+/// with system(3).
+class Aside {
+ public:
+  Aside();
+  ~Aside();
+  Aside(const Aside&) = delete;
+  Aside& operator=(const Aside&) = delete;
+};
 
 /// Lets blocking calls work again, though not for long: after two seconds they are cancelled, after two more
 /// the process exits. All Graces after a signal share one deadline.

@@ -27,11 +27,16 @@
 namespace nfsrdma::cli {
 namespace {
 
-/// Waits for a byte of standard input. Returns 1, 0 at the end, or -1 with errno; EINTR after a signal.
-int read_byte(char& c) {
+void draw_nothing() {}
+
+/// Waits for a byte of standard input. Returns 1, 0 at the end, or -1 with errno; EINTR after a signal. Calls
+/// `draw` if the terminal must be drawn again.
+template <class Draw = void (*)()>
+int read_byte(char& c, Draw draw = draw_nothing) {
   while (true) {
     std::array<pollfd, 2> ends{{{STDIN_FILENO, POLLIN, 0}, {interrupt::fd(), POLLIN, 0}}};
     if (::poll(ends.data(), ends.size(), -1) < 0 && errno != EINTR) return -1;
+    if (must_draw_again()) draw();
     if (interrupt::raised()) errno = EINTR;
     if (interrupt::raised()) return -1;
     if (ends[0].revents == 0) continue;
@@ -86,11 +91,16 @@ class UserLocale {
 };
 
 /// libedit calls this for each character.
-int read_character(EditLine* /*edit*/, wchar_t* out) {
+int read_character(EditLine* edit, wchar_t* out) {
   std::mbstate_t state{};
+  Prompt::note_state();
+  const auto draw = [edit] {
+    ::el_resize(edit);
+    ::el_set(edit, EL_REFRESH);
+  };
   while (true) {
     char c = 0;
-    const int count = read_byte(c);
+    const int count = read_byte(c, draw);
     if (count != 1) return count;
     const std::size_t length = std::mbrtowc(out, &c, 1, &state);
     if (length == static_cast<std::size_t>(-2)) continue;  // more bytes follow
@@ -162,6 +172,7 @@ class LineEditor::Terminal {
 
   Input read(const std::string& prompt, std::string& line) {
     const UserLocale locale;
+    const Prompt state_of_terminal;
     prompt_ = prompt;
     int count = 0;
     const char* const text = ::el_gets(edit_, &count);

@@ -39,7 +39,7 @@ std::vector<std::string> plain_words(const std::vector<ShellWord>& words) {
 }
 
 /// Runs a program of this machine, and returns its exit status. The program gets the default for the signals
-/// that this one handles; SIGINT from the terminal reaches both.
+/// that this one handles, and those of the keyboard are for it alone.
 int run_local(const std::vector<std::string>& words) {
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
@@ -49,9 +49,10 @@ int run_local(const std::vector<std::string>& words) {
   posix_spawnattr_init(&how);
   sigset_t defaults;
   sigemptyset(&defaults);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGALRM}) sigaddset(&defaults, number);
+  for (const int number : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGPIPE, SIGALRM}) sigaddset(&defaults, number);
   posix_spawnattr_setsigdefault(&how, &defaults);
   posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGDEF);
+  const interrupt::Aside aside;
   pid_t child = 0;
   const int fault = posix_spawnp(&child, argv[0], nullptr, &how, argv.data(), environ);
   posix_spawnattr_destroy(&how);
@@ -194,10 +195,11 @@ void ShellSession::run(const std::string& line, bool stops) {
   }
   for (const ShellCommand& command : *commands) {
     status_ = run_one(command);
-    report_as_json(false);
-    // SIGINT ends the command and the rest of its line, and not the shell.
-    const bool is_interrupted = interrupt::raised();
-    if (is_interrupted && !interrupt::forget()) is_over_ = true;
+    report_as_json(is_json_);
+    // SIGINT ends the command and the rest of its line, and not the shell. A program of this machine gets the
+    // signal in place of the shell.
+    const bool is_interrupted = interrupt::raised() || status_ == 128 + SIGINT;
+    if (interrupt::raised() && !interrupt::forget()) is_over_ = true;
     if (is_over_ || is_interrupted || (stops && status_ != 0)) return;
   }
 }

@@ -32,24 +32,29 @@ namespace {
 constexpr std::string_view second_screen = "\x1b[?1049h\x1b[?25l", first_screen = "\x1b[?25h\x1b[?1049l";
 constexpr std::array stopping{SIGTSTP, SIGQUIT};
 
-termios before{}, during{};           // set before the handlers are installed
+termios before{}, during{};
 bool has_keys = false;                // standard input is a terminal, too
-std::atomic<bool> is_active = false;  // the second screen is shown
+bool is_screen = false;               // false: a Prompt
+std::atomic<bool> is_active = false;  // the terminal has the state of the Screen or the Prompt
+std::atomic<bool> is_stale = false;   // must_draw_again()
 
-/// In the background, tcsetattr would stop the process by SIGTTOU.
 void set_keys(const termios& to) {
-  if (has_keys && ::tcgetpgrp(STDIN_FILENO) == ::getpgrp()) ::tcsetattr(STDIN_FILENO, TCSADRAIN, &to);
+  if (has_keys) ::tcsetattr(STDIN_FILENO, TCSADRAIN, &to);
 }
 
+/// In the background, this stops the process by SIGTTOU until it has the terminal.
 void enter() {
   set_keys(during);
-  write_to_terminal(second_screen);
+  if (is_screen) write_to_terminal(second_screen);
   is_active = true;
+  is_stale = true;
 }
 
+/// In the background, the terminal is another program's, and is left as it is.
 void leave() {
   if (!is_active.exchange(false)) return;
-  write_to_terminal(first_screen);
+  if (is_screen) write_to_terminal(first_screen);
+  if (!has_keys || ::tcgetpgrp(STDIN_FILENO) != ::getpgrp()) return;
   set_keys(before);
 }
 
@@ -71,27 +76,70 @@ void on_stop(int number) {
   std::raise(number);
   sigprocmask(SIG_UNBLOCK, &one, nullptr);
   handle(number, on_stop);
+  if (!is_active) enter();  // SIGCONT may have been discarded
+  errno = saved;
+}
+
+/// Other programs may have changed the terminal while this one was stopped.
+void on_continue(int /*number*/) {
+  const int saved = errno;
   enter();
   errno = saved;
 }
 
-}  // namespace
+void on_resize(int /*number*/) {
+  is_stale = true;
+}
 
-Screen::Screen() {
+void begin(bool draws) {
+  is_screen = draws;
   has_keys = ::isatty(STDIN_FILENO) == 1 && ::tcgetattr(STDIN_FILENO, &before) == 0;
   during = before;
+  interrupt::before_exit(leave);
+  for (const int number : stopping) handle(number, on_stop);
+  handle(SIGCONT, on_continue);
+  handle(SIGWINCH, on_resize);
+}
+
+void end() {
+  for (const int number : stopping) handle(number, SIG_DFL);
+  handle(SIGCONT, SIG_DFL);
+  handle(SIGWINCH, SIG_DFL);
+  leave();
+  interrupt::before_exit(nullptr);
+  is_stale = false;
+}
+
+}  // namespace
+
+bool must_draw_again() {
+  return is_stale.exchange(false);
+}
+
+Screen::Screen() {
+  begin(true);
   during.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
   during.c_cc[VMIN] = 1;
   during.c_cc[VTIME] = 0;
-  interrupt::before_exit(leave);
-  for (const int number : stopping) handle(number, on_stop);
   enter();
+  is_stale = false;
 }
 
 Screen::~Screen() {
-  for (const int number : stopping) handle(number, SIG_DFL);
-  leave();
-  interrupt::before_exit(nullptr);
+  end();
+}
+
+Prompt::Prompt() {
+  begin(false);
+  is_active = true;
+}
+
+Prompt::~Prompt() {
+  end();
+}
+
+void Prompt::note_state() {
+  if (has_keys) ::tcgetattr(STDIN_FILENO, &during);
 }
 
 bool Screen::show(std::string_view text) const {
@@ -111,7 +159,8 @@ char Screen::key(std::chrono::steady_clock::time_point deadline) {
                               pollfd{interrupt::fd(), POLLIN, 0}};
   const auto wait = static_cast<int>(std::max<std::int64_t>(left.count(), 0));
   char key = 0;
-  if (::poll(ready.data(), ready.size(), wait) <= 0 || ready[0].revents == 0) return 0;
+  if (::poll(ready.data(), ready.size(), wait) <= 0 || ready[0].revents == 0)
+    return must_draw_again() ? '\f' : '\0';
   const ssize_t got = ::read(STDIN_FILENO, &key, 1);
   if (got == 0) has_keys = false;  // the terminal is gone; its SIGHUP follows
   return got == 1 ? key : '\0';

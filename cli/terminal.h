@@ -1,9 +1,12 @@
-// The terminal while a command draws on it: a second screen, no cursor, and keys that arrive at once without echo.
+// The terminal while a command draws on it, or a user edits a line on it.
 //
-// The terminal gets its state back when the Screen is destroyed, before a signal stops or ends the process (SIGTSTP,
-// SIGQUIT), and before a second signal ends it at once (interrupt.h). After SIGCONT the screen is there again.
+// A Screen is a second screen, without a cursor, on which keys arrive at once and without echo. A Prompt is the
+// time in which libedit has the terminal. For both, the terminal gets its state back when the object is destroyed,
+// before a signal stops or ends the process (SIGTSTP, SIGQUIT), and before a second signal ends it at once
+// (interrupt.h). After SIGCONT the state is there again, also if the process was stopped by SIGSTOP. A process
+// that is continued in the background is stopped by SIGTTOU until it has the terminal.
 //
-// There is one Screen at a time, on the main thread.
+// There is one Screen or Prompt at a time, on the main thread.
 #pragma once
 
 #include <chrono>
@@ -14,6 +17,10 @@ namespace nfsrdma::cli {
 /// Writes to standard output at once. Returns false if the terminal is gone. Async-signal-safe.
 bool write_to_terminal(std::string_view text);
 
+/// Returns true if the process was continued, or the terminal has another size, since the last call: what is on it
+/// must be drawn again.
+bool must_draw_again();
+
 class Screen {
  public:
   Screen();
@@ -23,13 +30,24 @@ class Screen {
 
   /// Replaces all that is on the screen. Returns false if the terminal is gone.
   bool show(std::string_view text) const;
-  /// Waits for a key. Returns it; 0 if there was none until `deadline`, or if a signal came.
+  /// Waits for a key. Returns it; 0 if there was none until `deadline`, or if a signal came; '\f' if the screen
+  /// must be drawn again.
   static char key(std::chrono::steady_clock::time_point deadline);
 
   struct Size {
     std::size_t lines = 24, columns = 80;
   };
   static Size size();
+};
+
+class Prompt {
+ public:
+  Prompt();
+  ~Prompt();
+  Prompt(const Prompt&) = delete;
+  Prompt& operator=(const Prompt&) = delete;
+  /// Notes the state that libedit has given the terminal, for SIGCONT.
+  static void note_state();
 };
 
 }  // namespace nfsrdma::cli
