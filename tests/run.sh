@@ -57,6 +57,12 @@ sources() {
 stage_format() {
   have python3 || skip "layers: no python3"
   "$root/tests/layers.py" || return 1
+  # After a command substitution on the same line, $? is the status of that, so the check could not fail.
+  # shellcheck disable=SC2016
+  if grep -rnE --include='*.sh' '^ *(same|check) .*\$\(.*\$\?' "$root/tests"; then
+    echo "take the status into a variable before the line"
+    return 1
+  fi
   have clang-format-19 || skip "format: no clang-format-19"
   ( cd "$root" && sources cli fuse libclient reply_sizing tests | xargs -r clang-format-19 --dry-run -Werror )
 }

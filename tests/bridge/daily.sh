@@ -98,8 +98,14 @@ keys(b"half a line\x03"); until(rb"daily> "); keys(b"lpwd\r"); until(rb"/\w+.*\r
 open(work + "/stop", "w").close()
 while not os.path.exists(work + "/stopped"): time.sleep(0.05)
 keys(b"cat data/a.csv\r"); until(rb"\r\n"); open(work + "/start", "w").close(); until(rb"\na\.csv\r\n", 20); until(rb"> ")
-keys(b" cat secret\r"); until(rb"> "); keys(b"\x04")
-_, status = os.waitpid(pid, 0)
+# Ctrl-D means the end only where a line is being read, so it must not come before the prompt.
+keys(b" cat secret\r"); until(rb"nfsrdma-cli: [^\r]*secret[^\r]*\r\n"); until(rb"> "); keys(b"\x04")
+deadline = time.time() + 15
+while True:
+    ended, status = os.waitpid(pid, os.WNOHANG)
+    if ended: break
+    if time.time() > deadline: sys.exit("the shell did not end: %r" % seen[-400:])
+    time.sleep(0.05)
 # The last command failed.
 sys.exit(0 if os.waitstatus_to_exitcode(status) == 1 else "exit status %d" % os.waitstatus_to_exitcode(status))
 END
@@ -115,7 +121,8 @@ if eventually 30 test -e "$work/stop"; then
   children+=("$bridge_pid")
 fi
 wait "$terminal_pid"
-same "shell: on a terminal ($(cat "$work/terminal.err"))" 0 $?
+status=$?
+same "shell: on a terminal ($(cat "$work/terminal.err"))" 0 "$status"
 if [ -e "$work/home/.local/state/nfsrdma/history" ]; then
   same "shell: the mode of the history" 600 "$(stat -c %a "$work/home/.local/state/nfsrdma/history")"
   check "shell: a line with a blank before it is not kept" on_server "! grep -q secret '$work/home/.local/state/nfsrdma/history'"

@@ -80,7 +80,8 @@ check "a wrong option: it says so" grep -q "option 'rsize'" "$work/err"
 expect_exit 1 "appending, which the engine does not do" one_job --rw=write --file_append=1
 kill "$kept"
 wait "$kept"
-same "the server saw no fault, and ended ($(head -c 500 "$work/server.err"))" 0 $?
+status=$?
+same "the server saw no fault, and ended ($(head -c 500 "$work/server.err"))" 0 "$status"
 
 start_server "$bin/fio/fio_server" 0 full
 export NFSRDMA_URL=nfs://127.0.0.1:$port/
