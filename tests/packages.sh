@@ -50,6 +50,7 @@ if ! ls "$packages"/nfsrdma_*.changes > /dev/null 2>&1; then
 fi
 same "packages" "libnfsrdma-dev libnfsrdma-ring0 libnfsrdma-ring0-dbgsym libnfsrdma1 libnfsrdma1-dbgsym nfsrdma-tools nfsrdma-tools-dbgsym python3-nfsrdma" \
   "$(find "$packages" -maxdepth 1 -name '*.deb' -printf '%f\n' | sed 's/_.*//' | sort | xargs)"
+check "nfsrdma-tools depends on libedit, for the shell" grep -qw libedit2 <(dpkg-deb -f "$packages"/nfsrdma-tools_*.deb Depends)
 expect_exit 0 "lintian" lintian --allow-root --fail-on error,warning "$packages"/nfsrdma_*.changes
 cat "$work/out"
 

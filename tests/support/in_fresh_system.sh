@@ -35,17 +35,20 @@ quietly apt-get install -y /packages/*.deb
 run dpkg-query -W -f '${db:Status-Abbrev} ${Package} ${Version} ${Installed-Size} KiB\n' '*nfsrdma*'
 run ls -l /sbin/mount.nfsrdma /sbin/mount.fuse.nfsrdma
 run ls /usr/share/bash-completion/completions/nfsrdma-cli /usr/share/zsh/vendor-completions/_nfsrdma-cli
+run ls /usr/share/man/man1/nfsrdma-cli.1.gz /usr/share/man/man5/nfsrdma.conf.5.gz /usr/share/man/man8/{nfsrdma-fuse,mount.nfsrdma}.8.gz
 run ls /usr/share/doc/nfsrdma-tools/examples
 run sh /packages/smoke
 
 step "mount from /etc/fstab"
 mkdir /mnt/data
-echo "127.0.0.1:/export /mnt/data nfsrdma _netdev,port=$port 0 0" >> /etc/fstab
+echo "127.0.0.1:/export /mnt/data nfsrdma _netdev,port=$port,metrics=/tmp/data.prom 0 0" >> /etc/fstab
 run tail -n 1 /etc/fstab
 run mount /mnt/data
 run findmnt /mnt/data
 echo "from the mount" > /mnt/data/mounted.txt
 run cat /mnt/data/mounted.txt
+run grep -m 1 '^nfsrdma_mount_info' /tmp/data.prom
+run nfsrdma-cli top --once -d 0.2 /mnt/data
 run umount /mnt/data
 if findmnt /mnt/data; then exit 1; fi
 run mount -a
@@ -62,6 +65,22 @@ echo "from the command line" > /tmp/put.txt
 run nfsrdma-cli put /tmp/put.txt "$url/put.txt"
 run nfsrdma-cli ls -l "$url"
 run nfsrdma-cli cat "$url/mounted.txt"
+run nfsrdma-cli shell -c 'pwd; cat put.txt' "$url"
+run nfsrdma-cli sync --trace /tmp/sync.pcapng "$url/" /tmp/copy
+run diff /tmp/put.txt /tmp/copy/put.txt
+run nfsrdma-cli trace -s /tmp/sync.pcapng
+run nfsrdma-cli bench --time 0.1 --parts ping,getattr "$url"
+run nfsrdma-cli doctor "$url"
+printf '[server "127.0.0.1"]\nport = %s\n' "$port" > /etc/nfsrdma.conf
+run nfsrdma-cli config -c 127.0.0.1:/export
+run nfsrdma-cli stat 127.0.0.1:/export/put.txt
+rm /etc/nfsrdma.conf
+
+step "completion"
+# The commands that bash offers after these letters.
+offered() { bash -c '. /usr/share/bash-completion/completions/nfsrdma-cli; COMP_LINE="nfsrdma-cli $1" COMP_POINT=$((12 + ${#1})); _nfsrdma_cli; echo "${COMPREPLY[*]}"' bash "$1"; }
+for letters in s t do be con; do run offered $letters; done
+[ "$(offered s)" = "stat sync sum shell" ]
 
 step "python3-nfsrdma"
 run python3 -c "import nfsrdma; print(nfsrdma.__version__, nfsrdma.Client('$url').listdir('.'))"
