@@ -67,6 +67,8 @@ if [ -x "$bin/load_libnfs" ]; then
 else
   echo "SKIPPED a part: libnfs: no load_libnfs (packaging/packages.sh install bench)"
 fi
+check "memory.sh comes to an end" "$here/memory.sh" --files 500 --calls 64 --inodes 500 --open 200
+check "memory.sh measures the library" [ "$(grep -cE '^(open file|call in flight|client with|further conn).* [0-9]+$' "$work/out")" = 4 ]
 kill "$server"
 wait "$server"
 same=$?
