@@ -1,4 +1,5 @@
 // Contents of a file on the server, written to standard output: the part that cat, get, head and tail share.
+// A whole file that is small takes one request to the server.
 #pragma once
 
 #include <optional>
@@ -18,7 +19,8 @@ Result<RemoteSource> open_remote(const Remote& remote, const char* command, cons
 /// to main(), because a closed pipe ends the program in its own way.
 Status copy_to_stdout(Call& call, const Remote& remote, RemoteSource source, std::optional<Span> part,
                       Progress& progress);
-/// Opens the file, and copies all of it.
+/// Copies all of the file. Its first bytes are read without opening it (read_many()), in one request with
+/// their attributes; a file that ends there is never opened. The rest is read as of an open file.
 Status copy_to_stdout(Call& call, const Remote& remote, Progress& progress);
 
 }  // namespace nfsrdma::cli

@@ -36,6 +36,35 @@ TEST_CASE("cli: cat writes the ranges that it is asked for, in their order, and 
   CHECK((shell.told({"cat", "-r", "-1500000", "srv:/large"}) == large.substr(1'500'001)));
 }
 
+TEST_CASE("cli: cat opens no file that ends within its first bytes, and reads a larger one from there on") {
+  Shell shell;
+  const std::string large = pattern(3'000'001);
+  shell.server.add_file("/d/small", "text");
+  shell.server.add_file("/d/empty", "");
+  shell.server.add_file("/d/large", large);
+  CHECK(shell.told({"cat", "srv:/d/small"}) == "text");
+  // EXCHANGE_ID, CREATE_SESSION, RECLAIM_COMPLETE with what it brings, and the file.
+  CHECK(shell.server.calls().size() == 4);
+  CHECK(shell.told({"cat", "srv:/d/empty", "srv:/d/small"}) == "text");
+  CHECK(shell.server.calls().size() == 6);
+  CHECK(shell.server.count(nfs4::OP_OPEN) == 0);
+  shell.server.clear_calls();
+  CHECK((shell.told({"cat", "srv:/d/large", "srv:/d/small"}) == large + "text"));
+  CHECK(shell.server.count(nfs4::OP_OPEN) == 1);
+  CHECK(shell.server.count(nfs4::OP_CLOSE) == 1);
+}
+
+TEST_CASE("cli: cat of what is no file, or may not be read, says so as an open does") {
+  Shell shell;
+  shell.server.add_file("/d/f", "text");
+  CHECK(shell.run({"cat", "srv:/d"}).err.find("use ls to list it") != std::string::npos);
+  CHECK(shell.run({"cat", "srv:/d/none"}).err.find("/d/none") != std::string::npos);
+  CHECK(shell.told({"chmod", "000", "srv:/d/f"}).empty());
+  shell.server.clear_calls();
+  (void)shell.run({"cat", "srv:/d/f"});
+  CHECK(shell.server.count(nfs4::OP_OPEN) == 1);
+}
+
 TEST_CASE("cli: a range behind the end is an error that says how long the file is") {
   Shell shell;
   shell.server.add_file("/f", "0123456789");
