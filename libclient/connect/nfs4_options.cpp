@@ -4,6 +4,8 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "engine/path.h"
+
 namespace nfsrdma::connect {
 namespace {
 
@@ -40,6 +42,7 @@ nfs4::SessionOptions session_options(const Ground& ground) {
   channel.loop().random(out.verifier);
   out.timeout = options.timeout;
   out.patience = ground.patience;
+  if (auto path = engine::Path::parse(ground.target.path)) out.target = path->names();
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/read_plus.h"
 #include "nfsrdma/info.h"
@@ -37,6 +38,9 @@ struct SessionOptions {
     std::uint32_t ident = 0;  ///< the server repeats it in each callback
   };
   Callback callback = {};
+  /// Names that lead to the client's target. If they are set, the first call of a session asks which flavours
+  /// the server takes there (state/crossing.h), provided that there is a choice.
+  std::optional<std::vector<std::string>> target = {};
 };
 
 /// Properties of the client id and the session, as the server agreed to them.

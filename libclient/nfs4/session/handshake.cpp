@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "async/backoff.h"
 #include "nfs4/compound/retries.h"
 #include "nfs4/state/limits.h"
+#include "nfs4/state/walk.h"
 #include "wire/nfs4/attributes.h"
 #include "wire/nfs4/status.h"
 
@@ -108,8 +110,43 @@ async::Task<Status> Handshake::begin(async::TimePoint deadline) {
 async::Task<Status> Handshake::begin_session(async::TimePoint deadline) {
   nfsstat4 status = NFS4_OK;
   if (auto done = co_await create_session(deadline, status); !done) co_return done;
+  auto has_limits = co_await make_first_call(deadline);
+  if (!has_limits) co_return has_limits.error();
   if (auto done = co_await reclaim_complete(deadline); !done) co_return done;
+  if (*has_limits) co_return Status();
   co_return co_await fetch_limits(deadline);
+}
+
+/// RECLAIM_COMPLETE comes first, because the server may refuse what is asked for behind it.
+Compound Handshake::first_compound(bool asks_about_target) const {
+  CallLayer& calls = parts_.calls;
+  Compound out = calls.begin("RECLAIM_COMPLETE", nullptr, calls.root_mark());
+  if (reclaim_pending_) out.add<op::RECLAIM_COMPLETE>({false});
+  add_limits(out);
+  if (asks_about_target) ask_about_target(out, *parts_.options.target);
+  return out;
+}
+
+/// Returns whether the server has reported its limits. If it has not executed RECLAIM_COMPLETE,
+/// reclaim_pending_ stays true.
+async::Task<Result<bool>> Handshake::make_first_call(async::TimePoint deadline) {
+  CallLayer& calls = parts_.calls;
+  const SessionOptions& options = parts_.options;
+  bool asks_about_target = options.target && options.flavor && options.flavor->has_choice();
+  std::optional<Compound> compound(first_compound(asks_about_target));
+  // A long path is asked about by negotiate(), in as many COMPOUNDs as it takes.
+  if (!fits(facts_, *compound)) {
+    asks_about_target = false;
+    compound.emplace(first_compound(asks_about_target));
+  }
+  auto reply = co_await calls.call_in_recovery(*std::move(compound), deadline);
+  if (!reply) co_return reply.error();
+  if (reclaim_pending_ && !reply->take<op::RECLAIM_COMPLETE>()) co_return false;
+  reclaim_pending_ = false;
+  auto has_limits = take_limits(*reply, calls.server(), facts_);
+  if (has_limits && *has_limits && asks_about_target)
+    take_about_target(*reply, *options.target, parts_.crossings);
+  co_return has_limits;
 }
 
 // ---- the client id ----

@@ -2,7 +2,9 @@
 // 18.37, 18.50, 18.51): EXCHANGE_ID, CREATE_SESSION, RECLAIM_COMPLETE, and at the end DESTROY_SESSION
 // and DESTROY_CLIENTID.
 //
-//     begin():    EXCHANGE_ID -> CREATE_SESSION -> RECLAIM_COMPLETE -> the server's limits
+//     begin():    EXCHANGE_ID -> CREATE_SESSION -> RECLAIM_COMPLETE, the server's limits, and the flavours
+//                 that it takes at the target, in one COMPOUND; what the server refuses there is asked again
+//                 in a COMPOUND of its own
 //     a recovery: some or all of these steps (session_recovery.h)
 //     end():      DESTROY_SESSION -> DESTROY_CLIENTID
 //
@@ -21,6 +23,7 @@
 #include "nfs4/session/create_sequence.h"
 #include "nfs4/session/lanes.h"
 #include "nfs4/session/slot_queue.h"
+#include "nfs4/state/crossing.h"
 
 namespace nfsrdma::nfs4 {
 
@@ -33,6 +36,7 @@ class Handshake {
     SlotQueue& slots;
     CallbackService& backchannel;
     const SessionOptions& options;
+    Crossings& crossings;
   };
   explicit Handshake(const Dependencies& parts)
       : parts_(parts),
@@ -78,6 +82,8 @@ class Handshake {
 
  private:
   async::Task<Status> begin_session(async::TimePoint deadline);
+  [[nodiscard]] Compound first_compound(bool asks_about_target) const;
+  async::Task<Result<bool>> make_first_call(async::TimePoint deadline);
   async::Task<Status> create_session_once(async::TimePoint deadline, nfsstat4& status);
   [[nodiscard]] Compound exchange_id_compound() const;
   [[nodiscard]] CREATE_SESSION4args create_session_arguments();

@@ -44,7 +44,7 @@ Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notic
                backchannel_.answer(over, id, message);
              }),
       backchannel_(state_.delegations, lock_waits_, copies_, slots_, lease_),
-      handshake_({*this, lanes_, slots_, backchannel_.service(), options_}),
+      handshake_({*this, lanes_, slots_, backchannel_.service(), options_, crossings_}),
       recovery_({*this, handshake_, state_, slots_, lease_, counters_, options_.timeout}),
       fast_reads_({*this, slots_, lanes_, lease_, counters_,
                    [this](const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent) {

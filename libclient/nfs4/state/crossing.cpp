@@ -67,6 +67,8 @@ async::Task<Result<nfs_fh4>> enter(ClientLease& session, Caller caller, Door doo
     auto mark = co_await flavor->choose(offers, caller, session.default_deadline());
     if (!mark && first) co_return *first;
     if (!mark) co_return mark.error();
+    // The server has returned this handle to a call of the chosen flavour.
+    if (door.name.empty() && door.handle.mark == *mark) co_return door.handle;
     Compound compound = session.begin("LOOKUP", caller, *mark);
     compound.add<op::PUTFH>({door.handle});
     if (!door.name.empty()) compound.add<op::LOOKUP>({{door.name}});
@@ -240,6 +242,19 @@ async::Task<Result<bool>> cross(ClientLease& session, Caller caller, Spots spots
   co_return true;
 }
 
+void ask_about_target(Compound& compound, const Crossings::Names& target) {
+  for (const std::string& name : target) compound.add<op::LOOKUP>({{name}});
+  compound.add<op::GETFH>().add<op::SECINFO_NO_NAME>(SECINFO_STYLE4_CURRENT_FH);
+}
+
+void take_about_target(CompoundReply& reply, const Crossings::Names& target, Crossings& crossings) {
+  const bool found = std::ranges::all_of(target, [&](const auto&) { return reply.take<op::LOOKUP>(); });
+  GETFH4res handle;
+  SECINFO_NO_NAME4res flavors;
+  if (found && reply.take<op::GETFH>(handle) && reply.take<op::SECINFO_NO_NAME>(flavors))
+    crossings.set_offer({handle.get<NFS4_OK>()->object, offers_of(*flavors.get<NFS4_OK>())});
+}
+
 async::Task<Status> negotiate(ClientLease& session, std::vector<std::string> target) {
   const std::shared_ptr<security::Flavor> flavor = session.options().flavor;
   const bool by_name = !session.version().asks_flavors_by_handle;
@@ -250,6 +265,10 @@ async::Task<Status> negotiate(ClientLease& session, std::vector<std::string> tar
   const std::array<Spot*, 1> spots{&spot};
   Door door{{}, by_name ? target.back() : ""};
   std::optional<Offers> offers;
+  if (auto offer = session.crossings().take_offer()) {
+    door.handle = offer->handle;
+    offers = std::move(offer->flavors);
+  }
   while (!offers) {
     auto compound = co_await compound_at(session, "SECINFO", nullptr, spots, [&](Compound& out) {
       out.add<op::GETFH>();

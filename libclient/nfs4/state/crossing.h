@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "async/task.h"
@@ -59,11 +60,21 @@ class Crossings {
   void set_target(security::Mark mark) { target_ = mark; }
   [[nodiscard]] const std::vector<Place>& places() const { return places_; }
 
+  /// What the server has said about the target with the first call: its handle, and the flavours that the
+  /// server takes there, in the server's order of preference.
+  struct Offer {
+    nfs_fh4 handle;
+    std::vector<Security> flavors;
+  };
+  void set_offer(Offer offer) { offer_ = std::move(offer); }
+  [[nodiscard]] std::optional<Offer> take_offer() { return std::exchange(offer_, std::nullopt); }
+
  private:
   static constexpr std::size_t kMost = 64;
   security::Mark root_ = 0, target_ = 0;
   std::vector<security::Mark> roots_refused_;
   std::vector<Place> places_;
+  std::optional<Offer> offer_;
 };
 
 /// Whether a Call has failed because of its flavour: the server knows the flavour and cannot use it, or
@@ -86,6 +97,13 @@ async::Task<Status> cross_root(CallLayer& calls, Crossings& crossings, security:
 /// Returns the object of that name, for which the server wants another flavour than for the directory.
 async::Task<Result<nfs_fh4>> cross_to(ClientLease& session, Caller caller, nfs_fh4 directory,
                                       std::string name);
+
+/// Asks which flavours the server takes at the target, in a COMPOUND that stands at the root: LOOKUP of each
+/// name, GETFH and SECINFO_NO_NAME. So the first call of a session can ask for more than this.
+void ask_about_target(Compound& compound, const Crossings::Names& target);
+/// Takes the results into `crossings` for negotiate(). If the server has refused one of them, negotiate()
+/// asks again.
+void take_about_target(CompoundReply& reply, const Crossings::Names& target, Crossings& crossings);
 
 /// Chooses the flavour for the client's target among those that the server offers there. Does nothing
 /// if there is no choice.

@@ -23,29 +23,36 @@ std::uint64_t most_of(const std::optional<std::uint64_t>& told) {
   return told && *told != 0 ? *told : ~0ULL;
 }
 
-Status take_limits(const fattr4& from, const std::string& server, SessionFacts& facts) {
+}  // namespace
+
+void add_limits(Compound& compound) {
+  compound.add<op::PUTROOTFH>();
+  compound.add<op::GETATTR>({server_limits()});
+}
+
+Result<bool> take_limits(CompoundReply& reply, const std::string& server, SessionFacts& facts) {
+  GETATTR4res res;
+  if (!reply.take<op::PUTROOTFH>() || !reply.take<op::GETATTR>(res)) return false;
   WireAttributes attributes;
-  if (!decode_attributes(from, attributes) || attributes.lease_time.value_or(0) == 0)
+  if (!decode_attributes(res.get<NFS4_OK>()->obj_attributes, attributes) ||
+      attributes.lease_time.value_or(0) == 0)
     return Error(ErrorKind::protocol, EPROTO, "GETATTR", server, "the server does not report its lease time");
   facts.lease_seconds = *attributes.lease_time;
   facts.max_read = most_of(attributes.maxread);
   facts.max_write = most_of(attributes.maxwrite);
-  return {};
+  return true;
 }
-
-}  // namespace
 
 async::Task<Status> fetch_limits(CallLayer& calls, SessionFacts& facts, async::TimePoint deadline) {
   for (Retries retries(calls.loop(), deadline);;) {
     const security::Mark mark = calls.root_mark();
     Compound compound = calls.begin("GETATTR", nullptr, mark);
-    compound.add<op::PUTROOTFH>();
-    compound.add<op::GETATTR>({server_limits()});
+    add_limits(compound);
     auto reply = co_await calls.call_in_recovery(std::move(compound), deadline);
-    GETATTR4res res;
-    if (reply && reply->take<op::PUTROOTFH>() && reply->take<op::GETATTR>(res))
-      co_return take_limits(res.get<NFS4_OK>()->obj_attributes, calls.server(), facts);
     if (reply) {
+      auto taken = take_limits(*reply, calls.server(), facts);
+      if (!taken) co_return taken.error();
+      if (*taken) co_return Status();
       const bool again = co_await retries.again(reply->failed_status());
       if (again) continue;
     }

@@ -44,9 +44,13 @@ bool take_walks(CompoundReply& reply, Spots spots) {
   });
 }
 
+bool fits(const SessionFacts& limits, const Compound& compound) {
+  return compound.count() <= limits.max_operations &&
+         compound.message().unreduced_size() <= limits.max_request;
+}
+
 bool fits(const ClientLease& session, const Compound& compound) {
-  return compound.count() <= session.facts().max_operations &&
-         compound.message().unreduced_size() <= session.facts().max_request;
+  return fits(session.facts(), compound);
 }
 
 async::Task<Result<nfs_fh4>> walk(ClientLease& session, Caller caller, Spot spot) {

@@ -27,6 +27,8 @@ bool take_walks(CompoundReply& reply, Spots spots);
 /// Returns the handle that the spot's names lead to. Sends as many COMPOUNDs as that takes.
 async::Task<Result<nfs_fh4>> walk(ClientLease& session, Caller caller, Spot spot);
 
+/// Whether the limits allow the compound in one request.
+bool fits(const SessionFacts& limits, const Compound& compound);
 /// Whether the session's limits allow the compound in one request.
 bool fits(const ClientLease& session, const Compound& compound);
 
