@@ -4,7 +4,9 @@
 #include <chrono>
 #include <utility>
 
+#include "async/event.h"
 #include "async/helper.h"
+#include "async/tasks.h"
 #include "aux/lockd.h"
 #include "aux/mountd.h"
 #include "calling/procedure_calls.h"
@@ -70,15 +72,18 @@ class Nfs3 final : public Protocol {
       co_await settle(deadline);
     }
     engine_ = std::make_shared<nfs3::Nfs3Engine>(calls_, *roots_, locks_.get(), version_);
-    // The first call shows whether the server speaks the version.
+    auto path = engine::Path::parse(ground_.target.path);
+    if (!path) co_return path.error();
+    // The first call shows whether the server speaks the version. The mount service is asked meanwhile.
+    Finding finding(calls_.loop());
+    finding.tasks.spawn(find_root(*path, finding));
     if (auto answered = co_await engine_->ping(); !answered) co_return answered;
     for (std::size_t i = 1; i < ground_.channels.size(); ++i) {
       if (auto done = co_await ground_.channels[i]->connect(deadline); !done) co_return done;
     }
     for (const auto& channel : ground_.channels) channel->check_health(kHealthCheck, version_);
-    auto path = engine::Path::parse(ground_.target.path);
-    if (!path) co_return path.error();
-    auto root = co_await roots_->find(path->names());
+    while (!finding.root) (void)co_await finding.found.wait_until(async::TimePoint::max());
+    auto root = *std::move(finding.root);
     if (!root) {
       // If "/" is not an export, it stands for the server as a whole: each path then has a root of its own.
       const bool whole = path->is_begin() && root.error().kind() == ErrorKind::server &&
@@ -122,6 +127,17 @@ class Nfs3 final : public Protocol {
   }
 
  private:
+  /// The search for the target's root, which is dropped if the connection fails meanwhile.
+  struct Finding {
+    explicit Finding(async::Loop& loop) : found(loop), tasks(loop) {}
+    std::optional<Result<engine::Root>> root;
+    async::Event found;
+    async::Tasks tasks;  // the last member, because the tasks use the others
+  };
+  async::Task<void> find_root(engine::Path path, Finding& finding) {
+    finding.root = co_await roots_->find(path.names());
+    finding.found.notify_all();
+  }
   async::Task<Status> find_mountd(async::TimePoint deadline) {
     if (roots_) co_return Status();
     const std::string& host = ground_.target.options.mount_host;

@@ -7,6 +7,7 @@
 
 #include "async/all.h"
 #include "async/buggify.h"
+#include "async/each.h"
 #include "engine/access_bits.h"
 #include "wire/nfs3/status.h"
 
@@ -250,12 +251,22 @@ async::Task<Result<Space>> ObjectOperations::space(Caller caller, Spot spot) {
 }
 
 async::Task<Status> ObjectOperations::learn_limits(FileHandle object) {
+  Status of_files, of_names;
+  async::Each both(loop(), 2, [&](std::size_t i) {
+    return i == 0 ? ask_fsinfo(object, of_files) : ask_pathconf(object, of_names);
+  });
+  co_await both.run(2);
+  co_return of_files ? of_names : of_files;
+}
+
+async::Task<void> ObjectOperations::ask_fsinfo(FileHandle object, Status& outcome) {
   FSINFO3args args;
   args.fsroot = to_wire(object);
   auto answer = co_await ask<proc::FSINFO>(nullptr, args);
-  if (!answer) co_return answer.error();
-  const FSINFO3resok* info = answer->res.get<NFS3_OK>();
-  if (info == nullptr) co_return status_error(answer->res.tag(), "FSINFO", "");
+  const FSINFO3resok* const info = answer ? answer->res.get<NFS3_OK>() : nullptr;
+  if (!answer) outcome = answer.error();
+  if (answer && info == nullptr) outcome = status_error(answer->res.tag(), "FSINFO", "");
+  if (info == nullptr) co_return;
   knows_limits_ = true;
   const auto fit = [](std::uint32_t& ours, std::uint32_t theirs) {
     if (theirs != 0) ours = std::min(ours, theirs);
@@ -266,13 +277,15 @@ async::Task<Status> ObjectOperations::learn_limits(FileHandle object) {
   if (info->maxfilesize != 0) limits_.largest_file = info->maxfilesize;
   const nfstime3& tick = info->time_delta;
   directories_.tick(std::chrono::seconds(tick.seconds) + std::chrono::nanoseconds(tick.nseconds));
-  PATHCONF3args names;
-  names.object = to_wire(object);
-  auto conf = co_await ask<proc::PATHCONF>(nullptr, names);
-  if (!conf) co_return conf.error();
-  const PATHCONF3resok* told = conf->res.get<NFS3_OK>();
+}
+
+async::Task<void> ObjectOperations::ask_pathconf(FileHandle object, Status& outcome) {
+  PATHCONF3args args;
+  args.object = to_wire(object);
+  auto answer = co_await ask<proc::PATHCONF>(nullptr, args);
+  if (!answer) outcome = answer.error();
+  const PATHCONF3resok* const told = answer ? answer->res.get<NFS3_OK>() : nullptr;
   if (told != nullptr && told->name_max != 0) limits_.longest_name = told->name_max;
-  co_return Status();
 }
 
 // ---- making ----

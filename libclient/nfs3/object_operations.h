@@ -87,7 +87,8 @@ class ObjectOperations : public Engine {
   // ---- helpers ----
 
   [[nodiscard]] const Limits& limits() const { return limits_; }
-  /// Asks FSINFO and PATHCONF for the file system of the object. From then on the answers limit all requests.
+  /// Asks FSINFO and PATHCONF, at the same time, for the file system of the object. From then on the answers
+  /// limit all requests.
   async::Task<Status> learn_limits(FileHandle object);
 
  protected:
@@ -170,6 +171,8 @@ class ObjectOperations : public Engine {
   template <class P>
   async::Task<Result<std::optional<Attributes>>> remove_with(Caller caller, Spot directory, std::string name);
   async::Task<Status> look_at(Caller caller, std::shared_ptr<Page> page, std::size_t index);
+  async::Task<void> ask_fsinfo(FileHandle object, Status& outcome);
+  async::Task<void> ask_pathconf(FileHandle object, Status& outcome);
   async::Task<Result<Page>> list_once(Caller caller, FileHandle directory, std::uint64_t cookie,
                                       ListVerifier verifier);
   async::Task<Result<Page>> list_above(Above::Names names);

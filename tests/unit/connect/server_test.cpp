@@ -714,7 +714,8 @@ TEST_CASE("connect: a flavour that an export offers and the server cannot do is 
     CHECK(m.count("100005.3.1/tcp") == 2);
   }
   SUBCASE("it can do none of them") {
-    for (int i = 0; i < 2; ++i) m.server.garbage_args(nfs4::OP_GETATTR);
+    // FSINFO and PATHCONF go out together.
+    for (int i = 0; i < 4; ++i) m.server.garbage_args(nfs4::OP_GETATTR);
     const Status done = m.connect();
     REQUIRE_FALSE(done);
     CHECK(done.error().status() == rpc::kGarbageArgs);
