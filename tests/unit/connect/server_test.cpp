@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -66,9 +67,9 @@ struct AnyVersion {
     client.reset();
     CHECK(server.problems() == "");
   }
-  Status connect() {
+  Status connect(const std::string& options = "sec=sys") {
     async::Loop& loop = place.loop();
-    connect::Target target = server.connect_target("sec=sys");
+    connect::Target target = server.connect_target(options);
     target.options.port_fixed = true;  // simulated machines have no rpcbind
     Surroundings around;
     around.host = "client";
@@ -192,6 +193,33 @@ TEST_CASE(
       REQUIRE_FALSE(m.server.calls().empty());
       CHECK(m.server.calls().back().has(op));
     }
+  }
+}
+
+TEST_CASE("connect: few calls lead to the first bytes of a file; no more than these") {
+  struct Row {
+    const char* options;
+    std::uint64_t connecting, reading;
+  };
+  // NFSv4: EXCHANGE_ID; CREATE_SESSION; RECLAIM_COMPLETE with the limits. Then a READ by path. NFSv3: NULL; FSINFO;
+  // PATHCONF. Then LOOKUP twice, ACCESS and READ.
+  for (const Row& row :
+       {Row{"vers=4.2,sec=sys", 3, 1}, Row{"vers=4.1,sec=sys", 3, 1}, Row{"vers=3,sec=sys", 3, 4}}) {
+    CAPTURE(row.options);
+    AnyVersion m;
+    m.server.add_directory("/d");
+    m.server.add_file("/d/small", "text");
+    REQUIRE(ok(m.connect(row.options)));
+    CHECK(m.client->info().calls == row.connecting);
+    const engine::Spot directory(std::nullopt, {"d"});
+    std::array<std::byte, 100> data{};
+    engine::ManyRead item{{&directory, "small"}, data};
+    m.place.loop().run(m.client->engine()->read_many(nullptr, {&item}));
+    REQUIRE(item.result);
+    REQUIRE(ok(*item.result));
+    CHECK((*item.result)->count == 4);
+    CHECK((*item.result)->eof);
+    CHECK(m.client->info().calls == row.connecting + row.reading);
   }
 }
 
