@@ -87,7 +87,7 @@ async::Task<Result<Attributed>> AttributeRequests::set_attributes(Caller caller,
   // server.
   if (changes_nothing(changes)) co_return co_await attributes_now(std::move(caller), *inode, kTaken);
   const Naming naming(freshness_, *inode);
-  (*inode)->searchers.forget();
+  (*inode)->forget_searchers();
   const ServerFileRef open = file ? file->file() : nullptr;
   std::uint64_t as_of = freshness_.count();
   // ftruncate(2): the right was checked when the file was opened for writing, so the opener's credential

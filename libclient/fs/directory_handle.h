@@ -38,9 +38,9 @@ class ListedNames : public std::span<const Listed> {
 struct DirectoryHandle final : DirectoryPages::Holder {
   DirectoryHandle(std::shared_ptr<Inode> directory, Caller opener)
       : inode(std::move(directory)), caller(std::move(opener)) {
-    inode->entries.join();
+    inode->directory().entries.join();
   }
-  ~DirectoryHandle() override { inode->entries.leave(); }
+  ~DirectoryHandle() override { inode->directory().entries.leave(); }
   DirectoryHandle(const DirectoryHandle&) = delete;
   DirectoryHandle& operator=(const DirectoryHandle&) = delete;
 

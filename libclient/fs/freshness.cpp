@@ -54,7 +54,7 @@ bool Freshness::learn(Inode& inode, const Attributes& told, std::uint64_t as_of)
   // report the end that this restores, because answers to earlier questions do not count. So the size includes it.
   said.size = std::max(said.size, inode.end_in_doubt());
   const bool is_newest = inode.attributes.learn(std::move(said), as_of, loop_.now());
-  if (is_newest) inode.searchers.handle_change(told.changed);
+  if (is_newest && inode.type == FileType::directory) inode.directory().searchers.handle_change(told.changed);
   return is_newest;
 }
 
@@ -118,7 +118,7 @@ std::optional<Attributed> Freshness::kept(const Inode& inode) const {
 void Freshness::search_granted(Inode& directory, const Caller& caller, async::TimePoint asked) {
   const auto time = std::chrono::duration_cast<async::Clock::duration>(options_.directory_min);
   if (options_.several_users && time > async::Clock::duration::zero())
-    directory.searchers.granted(caller, asked + time);
+    directory.directory().searchers.granted(caller, asked + time);
 }
 
 // ---- what this mount does ----
@@ -182,13 +182,13 @@ Freshness::Naming::Naming(Freshness& all, std::shared_ptr<Inode> directory, cons
 }
 
 Freshness::Naming::~Naming() {
-  for (const Name& name : names_) directory_->entries.end(name.name, name.gone);
+  for (const Name& name : names_) directory_->directory().entries.end(name.name, name.gone);
   directory_->attributes.end_altering(all_.count());
 }
 
 void Freshness::Naming::changes(const std::string& name) {
   names_.push_back({name, false});
-  directory_->entries.begin(name);
+  directory_->directory().entries.begin(name);
 }
 
 void Freshness::Naming::gone(const std::string& name) {

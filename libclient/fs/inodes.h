@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <list>
 #include <memory>
 #include <memory_resource>
@@ -57,8 +56,6 @@ struct Inode {
   std::uint64_t delegations_ended = 0;
   std::optional<std::uint64_t> place_checked_under;
   FileType type = FileType::unknown;
-  SearchRights searchers;  ///< only in a directory, on a mount for several users
-  NameChanges entries;     ///< only in a directory: changes of names by this mount
 
   /// The open files of this inode.
   std::vector<OpenHandle*> open;
@@ -73,6 +70,21 @@ struct Inode {
   FileWrites writes{settled};
   KernelPages pages{settled};
 
+  /// What only a directory has. Most inodes are files, so it is made when it is first asked for.
+  struct OfDirectory {
+    SearchRights searchers;  ///< on a mount for several users
+    NameChanges entries;     ///< changes of names by this mount
+  };
+  [[nodiscard]] OfDirectory& directory() {
+    if (!directory_) directory_ = std::make_unique<OfDirectory>();
+    return *directory_;
+  }
+  [[nodiscard]] bool may_search(const Caller& caller, async::TimePoint now) const {
+    return directory_ && directory_->searchers.has(caller, now);
+  }
+  void forget_searchers() {
+    if (directory_) directory_->searchers.forget();
+  }
   /// Returns whether this is the place where the inode was found last.
   [[nodiscard]] bool is_at(std::uint64_t directory, const std::string& name) const {
     return parent == directory && label == name;
@@ -86,6 +98,9 @@ struct Inode {
   [[nodiscard]] bool changed_since(std::uint64_t as_of) const {
     return attributes.changed_since(as_of) || names.lost() > as_of;
   }
+
+ private:
+  std::unique_ptr<OfDirectory> directory_;
 };
 
 class Inodes {
@@ -131,16 +146,15 @@ class Inodes {
   /// `lookups` 0.
   std::shared_ptr<Inode> forget(std::uint64_t id, std::uint64_t lookups);
   [[nodiscard]] std::size_t size() const { return by_id_.size(); }
+  /// Returns how many buckets the indices have, which follow size() in both directions.
+  [[nodiscard]] std::size_t buckets() const {
+    return by_id_.bucket_count() + by_handle_.bucket_count() + by_place_.bucket_count();
+  }
 
  private:
   async::Loop& loop_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Inode>> by_id_;
-  /// Finds a handle by its bytes, without a copy of them.
-  struct HandleHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view bytes) const { return std::hash<std::string_view>()(bytes); }
-  };
-  std::unordered_map<std::string, std::uint64_t, HandleHash, std::equal_to<>> by_handle_;
+  std::unordered_map<std::string_view, std::uint64_t> by_handle_;  // the keys point into Inode::handle
   /// The inodes that were forgotten last. They have a memory pool of their own, because on the shared heap
   /// these small allocations would keep the pages of freed inodes in use.
   class Remembered {

@@ -31,7 +31,7 @@ async::Task<Result<std::shared_ptr<const ReadPage>>> Listing::read_page(
   const auto read = std::make_shared<ReadPage>();
   read->begin = cookie;
   read->as_of = freshness_.count();
-  read->names_as_of = at.inode->entries.now();
+  read->names_as_of = at.inode->directory().entries.now();
   const ListVerifier verifier = cookie == 0 ? ListVerifier() : at.read->page.verifier;
   auto page = co_await engine_->list(at.caller, at.inode->handle, cookie, verifier);
   if (!page) co_return page.error();
@@ -96,14 +96,14 @@ Attributes Listing::brief_of(const Listed& listed) {
 }
 
 bool Listing::is_gone(const DirectoryHandle& directory, const Listed& listed) {
-  return directory.inode->entries.judge(listed.name, directory.read->names_as_of) ==
+  return directory.inode->directory().entries.judge(listed.name, directory.read->names_as_of) ==
          NameChanges::Verdict::gone;
 }
 
 /// Returns whether this mount has changed what the page says of the entry, or has given the kernel newer
 /// attributes.
 bool Listing::is_outdated(const DirectoryHandle& directory, const Listed& listed) const {
-  const auto verdict = directory.inode->entries.judge(listed.name, directory.read->names_as_of);
+  const auto verdict = directory.inode->directory().entries.judge(listed.name, directory.read->names_as_of);
   if (verdict != NameChanges::Verdict::as_listed) return true;
   return freshness_.is_outdated(listed.attributes, inodes_.find(*listed.handle).get(), directory.read->as_of);
 }

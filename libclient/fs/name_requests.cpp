@@ -60,7 +60,7 @@ async::Task<Result<Entry>> NameRequests::lookup(Caller caller, std::uint64_t dir
 
 /// Returns whether the caller may learn of names in the directory without a question to the server.
 bool NameRequests::may_search(const Inode& directory, const Caller& caller) const {
-  return !options_.several_users || directory.searchers.has(caller, loop_.now());
+  return !options_.several_users || directory.may_search(caller, loop_.now());
 }
 
 /// Called when the server, at the time `asked`, has let the caller look a name up.

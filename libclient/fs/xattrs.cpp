@@ -35,7 +35,7 @@ async::Task<Status> Xattrs::set_acl(Caller caller, std::shared_ptr<Inode> inode,
   Status set;
   {
     const Naming naming(freshness_, inode);
-    inode->searchers.forget();
+    inode->forget_searchers();
     set = co_await set_acl_xattr(*engine_, std::move(caller), inode->handle, acl, std::move(value));
   }
   // The mode has changed with the list, but the kernel's attributes show the old one.

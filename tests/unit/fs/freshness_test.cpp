@@ -177,18 +177,18 @@ TEST_CASE(
 TEST_CASE("F8 freshness: a naming tells what became of its names") {
   Knowing m;
   const auto root = m.root();
-  root->entries.join();
-  const auto then = root->entries.now();
+  root->directory().entries.join();
+  const auto then = root->directory().entries.now();
   {
     Naming naming(m.freshness, root, "a");
     naming.changes("b");
     naming.gone("b");
-    CHECK(root->entries.judge("b", then) == NameChanges::Verdict::doubtful);
+    CHECK(root->directory().entries.judge("b", then) == NameChanges::Verdict::doubtful);
   }
-  CHECK(root->entries.judge("a", then) == NameChanges::Verdict::doubtful);
-  CHECK(root->entries.judge("b", then) == NameChanges::Verdict::gone);
-  CHECK(root->entries.judge("c", then) == NameChanges::Verdict::as_listed);
-  root->entries.leave();
+  CHECK(root->directory().entries.judge("a", then) == NameChanges::Verdict::doubtful);
+  CHECK(root->directory().entries.judge("b", then) == NameChanges::Verdict::gone);
+  CHECK(root->directory().entries.judge("c", then) == NameChanges::Verdict::as_listed);
+  root->directory().entries.leave();
 }
 
 TEST_CASE("F8 freshness: what was listed is outdated by whatever this mount did or told since") {

@@ -2,6 +2,8 @@
 #include "fs/inodes.h"
 
 #include <cerrno>
+#include <string>
+#include <vector>
 
 #include "support/mounted.h"
 #include "support/virtual_world.h"
@@ -55,6 +57,31 @@ TEST_CASE("F22 inodes: one goes when the kernel has forgotten each of its lookup
   CHECK(all.find(id)->lookups == 1);
   CHECK(all.forget(id, 1));
   CHECK_FALSE(all.find(id));
+}
+
+TEST_CASE("F22 inodes: the indices of many inodes shrink when these are forgotten") {
+  VirtualWorld world;
+  async::Loop loop(world);
+  Inodes all(loop, handle_number(0));
+  constexpr std::uint32_t kMany = 20'000;
+  std::vector<std::uint64_t> ids;
+  for (std::uint32_t i = 1; i <= kMany; ++i) {
+    const auto inode = all.look_up(handle_number(i), "f", FileType::regular);
+    all.place(*inode, Inodes::kRoot, "file-" + std::to_string(i));
+    ids.push_back(inode->id);
+  }
+  CHECK(all.buckets() >= 3 * std::size_t{kMany});
+  while (ids.size() > 10) {
+    REQUIRE(all.forget(ids.back(), 1));
+    ids.pop_back();
+  }
+  CHECK(all.size() == 11);
+  CHECK(all.buckets() < kMany);
+  // Those that are left are still found by each of the three.
+  for (std::uint32_t i = 1; i <= 10; ++i) {
+    CHECK(all.find(handle_number(i))->id == ids[i - 1]);
+    CHECK(all.at(Inodes::kRoot, "file-" + std::to_string(i)) == all.find(ids[i - 1]));
+  }
 }
 
 TEST_CASE("F22 inodes: so many forgotten files are remembered and no more, those that went first go first") {

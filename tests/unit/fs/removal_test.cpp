@@ -85,9 +85,9 @@ TEST_CASE("F8 removal: nobody is asked what the name leads to while no file is o
 TEST_CASE("F8 removal: what becomes of a name is told to listings, after a refusal that it is still there") {
   Removing m;
   const auto root = m.root();
-  root->entries.join();
-  const auto then = root->entries.now();
-  const auto verdict = [&](const char* name) { return root->entries.judge(name, then); };
+  root->directory().entries.join();
+  const auto then = root->directory().entries.now();
+  const auto verdict = [&](const char* name) { return root->directory().entries.judge(name, then); };
   const auto file = m.open("a");
   m.engine.fail("rename", EACCES);
   CHECK(m.remove("a") == EACCES);
@@ -96,7 +96,7 @@ TEST_CASE("F8 removal: what becomes of a name is told to listings, after a refus
   CHECK_FALSE(file->inode().names.is_hidden());
   CHECK(m.remove("a") == 0);
   CHECK(verdict("a") == NameChanges::Verdict::gone);
-  root->entries.leave();
+  root->directory().entries.leave();
 }
 
 TEST_CASE(
