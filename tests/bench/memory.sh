@@ -96,8 +96,7 @@ may_stay=$((20 << 20))
 mount_it() {
   "$fuse_binary" -f 127.0.0.1:/ "$point" -o "port=$port${options:+,$options}" &
   daemon=$!
-  local look
-  for look in $(seq 200); do
+  for _ in $(seq 200); do
     mountpoint -q "$point" && break
     sleep 0.1
   done
@@ -114,8 +113,8 @@ state_of() { sed -n "s/^state.* $1=\([0-9]*\).*/\1/p" "$point/.nfsrdma-stats"; }
 # forgotten BYTES: has the kernel forget its inodes, and waits until the daemon has given their memory back, but for
 # 40 seconds at most. Prints what stays above BYTES.
 forgotten() {
-  local look now
-  for look in $(seq 80); do
+  local now
+  for _ in $(seq 80); do
     sync
     echo 2 > /proc/sys/vm/drop_caches
     sleep 0.5
@@ -159,6 +158,8 @@ signal.pause()' "$point/$1" "$from" "$part" >> "$work/held" &
     from=$((from + part))
   done
   for _ in $(seq 3000); do
+    # shellcheck disable=SC2086
+    kill -0 $holder || die "not all files can be opened"
     [ "$(wc -l < "$work/held")" -lt "$(wc -w <<< "$holder")" ] || return 0
     sleep 0.1
   done
@@ -166,7 +167,7 @@ signal.pause()' "$point/$1" "$from" "$part" >> "$work/held" &
 }
 release() {
   # shellcheck disable=SC2086
-  kill $holder && wait $holder
+  { kill $holder && wait $holder; } > /dev/null
   holder=''
   for _ in $(seq 300); do
     [ "$(state_of open_files)" != 0 ] || return 0
@@ -177,7 +178,7 @@ release() {
 open_all() {
   local before listed with stays
   mount_it
-  hold many 1000
+  hold many $((opens / 10 + 1))
   release
   forgotten 0 > /dev/null
   before=$(own)
