@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <string>
@@ -29,7 +30,7 @@ struct Beginning {
 /// opened could be read by its owner against its mode.
 std::optional<Beginning> read_beginning(const Remote& remote) {
   Beginning out;
-  out.data.resize(small_file);
+  out.data.resize(std::min<std::size_t>(small_file, remote.client->info().rsize));
   const std::array items{ReadItem{remote.path, out.data}};
   const auto results = remote.client->read_many(items);
   const Result<FileRead>& read = results.front();
