@@ -115,7 +115,7 @@ void Carried::on_completed(std::uint64_t cookie) {
 }
 
 void Carried::on_closed(const Error& why) {
-  if (std::exchange(closed_, true)) return;
+  closed_ = true;
   carrier_.report({number_, why});
 }
 
