@@ -14,6 +14,7 @@ import switched
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 LEAST = 0.935  # 57 of 60
+MOUNTING = threading.Lock()  # tests/mount waits for real time, so it runs once at a time
 
 
 class Mutant:
@@ -39,6 +40,11 @@ class Mutant:
         indent = re.match(r'\s*', lines[at]).group()
         lines[at:at + len(self.before)] = [indent + line for line in self.after if line]
         return '\n'.join(lines), None
+
+
+def is_of_a_mount(mutant):
+    """Whether the fault may be in nfsrdma-fuse alone, so that tests/mount is to be asked, too."""
+    return mutant.file.startswith('fuse/')
 
 
 def read_mutants():
@@ -106,7 +112,9 @@ class Tree:
     def compile(self):
         targets = subprocess.run(['cmake', '--build', self.build, '--target', 'help'], capture_output=True, text=True).stdout
         self.has_simulator = re.search(r'\bnfsrdma_sim\b', targets) is not None
+        self.has_mount = re.search(r'\bnfsrdma_mount_tests\b', targets) is not None
         wanted = ['nfsrdma_tests'] + (['nfsrdma_sim'] if self.has_simulator else [])
+        wanted += ['nfsrdma-fuse', 'nfsrdma_mount_tests'] if self.has_mount else []
         # As far as it goes, so that all faults that do not compile are known at once.
         on = ['-k', '0'] if os.path.exists(os.path.join(self.build, 'build.ninja')) else ['-k']
         return self.run(['cmake', '--build', self.build, '-j', str(self.jobs), '--target', *wanted, '--', *on], 3600) == 0
@@ -127,8 +135,9 @@ class Tree:
             parts = re.split(r'^TEST CASE:\s+', text.read(), flags=re.M)[1:]
         return sorted({part.split('\n', 1)[0] for part in parts if re.search(r': (?:FATAL )?ERROR:', part)})
 
-    def judge(self, seconds, log=None, fault=0, finds='', cases=None, in_simulator=True):
-        """How the tests end: None where they all pass, else what failed. `cases`: the titles of the only ones that can fail."""
+    def judge(self, seconds, log=None, fault=0, finds='', cases=None, in_simulator=True, in_mount=False):
+        """How the tests end: None where they all pass, else what failed. `cases`: the titles of the only ones that can fail.
+        `in_mount`: tests/mount runs as well."""
         log = log or self.log
         expected = ['*%s*' % word for word in finds.replace(',', ' ').split()]
         # Those that are expected to find the fault come first, since they take a fraction of the time.
@@ -138,7 +147,8 @@ class Tree:
             failed = self.judge_units([part] if isinstance(part, str) else part, seconds, log, fault)
             if failed:
                 return failed
-        return self.judge_simulator(seconds, log, fault) if in_simulator else None
+        failed = self.judge_simulator(seconds, log, fault) if in_simulator else None
+        return failed or (self.judge_mount(seconds, log, fault) if in_mount else None)
 
     def judge_units(self, options, seconds, log, fault, first=True):
         """What fails also by itself, since a busy machine fails some once."""
@@ -160,6 +170,15 @@ class Tree:
             if status != 0:
                 return 'nfsrdma_sim ' + ('does not end' if status is None else 'with status %d' % status)
         return None
+
+    def judge_mount(self, seconds, log, fault):
+        """What fails twice of the cases that have nfsrdma-fuse on this kernel. Where they cannot run, ctest calls them skipped."""
+        command = ['ctest', '--test-dir', self.build, '-R', '^mount$', '--output-on-failure']
+        with MOUNTING:
+            for _ in range(2):
+                if not self.has_mount or self.run(command, seconds, log, fault) == 0:
+                    return None
+        return 'mount: ' + (', '.join(self.failed_cases(log)) or 'no end')
 
     def met(self, command, to):
         """The numbers of the faults whose places the program comes to, without any fault in effect."""
@@ -218,7 +237,7 @@ def run_one_by_one(mutants, jobs, top):
             if not tree.compile():
                 sys.exit('mutants: the tree itself does not build; see ' + tree.log)
             began = time.monotonic()
-            failed = tree.judge(1800)
+            failed = tree.judge(1800, in_mount=any(map(is_of_a_mount, mutants)))
             if failed:
                 sys.exit('mutants: without any fault: %s; see %s' % (failed, tree.log))
             return time.monotonic() - began
@@ -239,7 +258,7 @@ def run_one_by_one(mutants, jobs, top):
                     file.write(text)
                 if not tree.compile():
                     return 'does not build', tree.log
-                failed = tree.judge(limit, fault=-1, finds=mutant.finds)
+                failed = tree.judge(limit, fault=-1, finds=mutant.finds, in_mount=is_of_a_mount(mutant))
                 return ('found', failed) if failed else ('survived', 'expected to be found by: ' + mutant.finds)
             finally:
                 with open(path, 'w') as file:
@@ -302,7 +321,7 @@ def build_at_once(mutants, top):
 def run(mutants, jobs, top):
     tree, numbers, left_out = build_at_once(mutants, top)
     began = time.monotonic()
-    failed = tree.judge(1800)
+    failed = tree.judge(1800, in_mount=any(map(is_of_a_mount, mutants)))
     if failed:
         sys.exit('mutants: without any fault: %s; see %s' % (failed, tree.log))
     limit = 3 * (time.monotonic() - began) + 60
@@ -313,7 +332,7 @@ def run(mutants, jobs, top):
         def judge(number):
             come_here = [title for title, met in cases.items() if met is None or number in met]
             return tree.judge(limit, '%s.%d' % (tree.log, number), number, numbers[number].finds if come_here else '', come_here,
-                              in_simulator is None or number in in_simulator), len(come_here)
+                              in_simulator is None or number in in_simulator, is_of_a_mount(numbers[number])), len(come_here)
         order = sorted(numbers)
         for number, (failed, count) in zip(order, pool.map(judge, order)):
             one = numbers[number]

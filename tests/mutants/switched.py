@@ -28,10 +28,15 @@ HEADER = """#pragma once
 #pragma GCC diagnostic ignored "-Wextra-semi"
 #pragma GCC diagnostic ignored "-Wtautological-compare"
 #pragma GCC diagnostic ignored "-Waddress"
+#include <fcntl.h>
+#include <unistd.h>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-// With NFSRDMA_FAULTS_MET, the name of a file, the numbers of the places that the program came to are written there at its end.
+// With NFSRDMA_FAULTS_MET, the name of a file, the number of each place that the program comes to is written there: when it
+// comes to the place first, since a child that was forked may end without destructors, and all of them at the program's end,
+// for those that came when no descriptor was left.
 struct NfsrdmaFaultsMet {
   std::atomic<bool> at[@MOST@] = {};
   NfsrdmaFaultsMet() = default;
@@ -45,6 +50,17 @@ struct NfsrdmaFaultsMet {
   }
 };
 inline NfsrdmaFaultsMet nfsrdma_faults_met;
+inline void nfsrdma_note_fault_met(int number) {
+  const char* const name = std::getenv("NFSRDMA_FAULTS_MET");
+  if (name == nullptr) return;
+  const int before = errno;
+  const int fd = ::open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  char line[16];
+  const int length = std::snprintf(line, sizeof line, "%d\\n", number);
+  if (fd >= 0) (void)!::write(fd, line, static_cast<std::size_t>(length));
+  if (fd >= 0) ::close(fd);
+  errno = before;
+}
 inline int nfsrdma_fault_number() {
   static const int number = [] {
     const char* const text = std::getenv("NFSRDMA_FAULT");
@@ -53,7 +69,8 @@ inline int nfsrdma_fault_number() {
   return number;
 }
 inline bool nfsrdma_fault(int number) {
-  nfsrdma_faults_met.at[number].store(true, std::memory_order_relaxed);
+  std::atomic<bool>& met = nfsrdma_faults_met.at[number];
+  if (!met.load(std::memory_order_relaxed) && !met.exchange(true)) nfsrdma_note_fault_met(number);
   return nfsrdma_fault_number() == number;
 }
 """
