@@ -19,6 +19,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -153,6 +154,22 @@ TEST_CASE("F9 locks of an open file description go with it, though the file is o
   ::close(elsewhere);
 }
 
+TEST_CASE("F9 a process's locks go at its close of a descriptor that it has opened as another user") {
+  Mounting m;
+  m.server.add_file("/f", "text");
+  m.mount("allow_other");
+  const int mine = m.open("f");
+  REQUIRE(lock_whole(mine, F_SETLK));
+  CHECK(m.server.locks("/f") == "0-w");
+  REQUIRE(::seteuid(1000) == 0);
+  const int others = ::open(m.path("f").c_str(), O_RDONLY);
+  REQUIRE(::seteuid(0) == 0);
+  REQUIRE(others >= 0);
+  ::close(others);
+  CHECK(m.server.locks("/f").empty());
+  ::close(mine);
+}
+
 TEST_CASE("F9 F_GETLK names the process of this machine that holds the lock") {
   Mounting m;
   m.server.add_file("/f", "text");
@@ -186,6 +203,38 @@ TEST_CASE("F9 F_GETLK names the process of this machine that holds the lock") {
   CHECK(lock.l_start == 5);
   CHECK(lock.l_len == 0);
   ::close(fd);
+}
+
+TEST_CASE("mount: a rename that may not replace, or that exchanges two names, is refused") {
+  Mounting m;
+  m.server.add_file("/a", "of a");
+  m.server.add_file("/b", "of b");
+  m.mount();
+  const auto renamed = [&](const char* to, unsigned flags) {
+    return ::renameat2(AT_FDCWD, m.path("a").c_str(), AT_FDCWD, m.path(to).c_str(), flags) == 0 ? 0 : errno;
+  };
+  CHECK(renamed("new", RENAME_NOREPLACE) == EINVAL);
+  CHECK(renamed("b", RENAME_EXCHANGE) == EINVAL);
+  CHECK(m.server.content("/a") == "of a");
+  CHECK(m.server.content("/b") == "of b");
+  CHECK(renamed("new", 0) == 0);
+  CHECK(m.server.content("/new") == "of a");
+}
+
+TEST_CASE("mount: stat(2) of a name that is looked up each time uses the attributes that came with it") {
+  Mounting m;
+  m.server.add_file("/f", "text");
+  m.mount("allow_other");
+  const auto asked = [&] {
+    const std::string all = content_of(m.path(".nfsrdma-stats")), begin = "\nfuse GETATTR count=";
+    const auto at = all.find(begin);
+    return at == std::string::npos ? 0 : std::atoi(all.c_str() + at + begin.size());
+  };
+  constexpr int kTimes = 20;
+  struct stat found{};
+  const int before = asked();
+  for (int i = 0; i < kTimes; ++i) CHECK(::stat(m.path("f").c_str(), &found) == 0);
+  CHECK(asked() - before < kTimes / 2);
 }
 
 TEST_CASE("mount: names of one directory are looked up beside each other") {
