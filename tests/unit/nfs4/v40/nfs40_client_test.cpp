@@ -242,6 +242,23 @@ TEST_CASE(
   CHECK(m.server.open_states() == 0);
 }
 
+TEST_CASE("S14 sessionless: an opening that cuts a file cuts what the server has lost, too") {
+  Scene40 m(false);
+  Client40& c = m.connect();
+  OpenRef writer = c.opened("f", OPEN4_SHARE_ACCESS_WRITE);
+  CHECK(ok(c.run(writer->write(bytes("old old old"), 0))));
+  m.server.on_server([](Responder& responder) { responder.state.fail_writeback(); });
+  engine::Engine::Creation cuts;
+  cuts.truncate = true;
+  auto opened = c.run(c.files.open_at(user(2), c.root, "f", OPEN4_SHARE_ACCESS_WRITE, cuts));
+  REQUIRE(ok(opened));
+  CHECK(ok(c.run(writer->commit())));
+  CHECK(m.server.stable_content("/f") == "");
+  c.close(opened->file);
+  c.close(writer);
+  CHECK(m.server.open_states() == 0);
+}
+
 TEST_CASE("sessionless: whoever waits for a turn keeps no place from calls of others") {
   Scene40 m;
   Client40& c = m.connect(2);
