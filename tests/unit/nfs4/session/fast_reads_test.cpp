@@ -479,6 +479,29 @@ TEST_CASE("fast reads: not while the session is recovered, and not by a version 
   CHECK(*m.end_of(late) == 10);
 }
 
+TEST_CASE("S10 fast reads: one that goes on while a session that works is replaced is not waited for") {
+  Quick m;
+  EngineClient& c = m.begin();
+  m.server.set_short_reads(3);
+  m.server.hold(OP_READ);
+  Asked one(10);
+  REQUIRE(m.start(one));
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  // The next session waits until nothing is under way in this one.
+  CallLayer& calls = c.session;
+  calls.start_recovery("a new one is wanted", true);
+  m.server.release();
+  m.settle(one);
+  REQUIRE(one.rest);
+  const auto begun = c.loop.now();
+  const auto count = m.end_of(one);
+  REQUIRE(ok(count));
+  CHECK(*count == 10);
+  CHECK(c.loop.now() - begun < 1s);
+  CHECK(one.buffer == "0123456789");
+  CHECK(m.server.count(OP_CREATE_SESSION) == 1);
+}
+
 TEST_CASE("fast reads: awaited, they read by the ordinary way where there is no other") {
   Quick m;
   m.server.set_slots(1);
