@@ -13,6 +13,7 @@
 
 #include "support/file_parts.h"
 #include "support/mounted.h"
+#include "support/nfs_responder.h"
 #include "support/plain_fixture.h"
 
 namespace nfsrdma::fs {
@@ -585,6 +586,28 @@ TEST_CASE("S15 nobody leaves early on a delegation that is about to go with anot
       return m.server.open_states() == 0;
     }));
   }
+}
+
+TEST_CASE("F3 close(2) may leave early with as much data as the server has promised room for, and no more") {
+  using Room = testing::Habits::Room;
+  TwoOpeners m;
+  std::uint64_t promised = 0;
+  SUBCASE("none") {
+    m.server.on_server([](testing::Responder& server) { server.state.habits.room = Room::none; });
+  }
+  SUBCASE("some blocks") {
+    m.server.on_server([](testing::Responder& server) { server.state.habits.room = Room::blocks; });
+    promised = std::uint64_t{4} * 4096;
+  }
+  const auto file = m.open(1);
+  CHECK(m.all().max_size_for_deferred_close(m.handle) == promised);
+  auto closing = m.all().close(file);
+  m.client->start(closing);
+  CHECK(m.client->turn_until([&] {
+    m.keeper.waiting.clear();
+    return closing.done();
+  }));
+  CHECK(testing::ok(closing.await_resume()));
 }
 
 TEST_CASE("F9 an open file knows of locks, whoever has them") {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "support/mounted.h"
 #include "support/plain_fixture.h"
 
 namespace nfsrdma::fs {
@@ -268,6 +269,21 @@ TEST_CASE("S14 what is not committed is, before a hole is made, so that it does 
   m.engine->fail("commit", EIO);
   CHECK(change(kPunch) == EIO);
   m.close(file);
+}
+
+TEST_CASE("fallocate: attributes that were known before it count no more") {
+  nfsrdma::testing::MountedEngine m;
+  m.server.add_file("/f", "text");
+  m.mount();
+  const std::uint64_t inode = m.lookup("f").inode;
+  const auto handle = m.get(m.files->open(m.who, inode, O_RDWR)).handle;
+  const auto size = [&] { return m.get(m.files->attributes(m.who, inode)).attributes.size; };
+  m.server.clear_calls();
+  CHECK(size() == 4);
+  CHECK(m.calls() == "");  // they came with the OPEN
+  CHECK(m.error(m.files->allocate(handle, 0, 0, 100)) == 0);
+  CHECK(size() == 100);
+  CHECK(m.error(m.files->close(handle)) == 0);
 }
 
 TEST_CASE("file system: statfs(2) asks of the object, which may be in another file system than the root") {

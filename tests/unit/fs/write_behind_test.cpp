@@ -564,6 +564,29 @@ TEST_CASE("F1 write-behind: an append that failed leaves no hole in front of the
   m.turn();
 }
 
+TEST_CASE(
+    "F1 write-behind: behind an append of which a part has failed the server says where the file ends") {
+  Writing m;
+  WriteBehind::How how;
+  how.append = true;
+  const auto append = [&](const std::string& text) {
+    m.texts.push_back(text);
+    const auto end = *m.loop.run(m.behind.place_append(m.file));
+    return m.behind.write(m.file, {}, std::as_bytes(std::span(m.texts.back())), end, how);
+  };
+  auto gathered = append("small");  // is not sent yet
+  m.start(gathered);
+  CHECK(gathered.done());
+  // The first of two pieces fails. The second one is written.
+  m.engine.fail("write", ENOSPC);
+  how.stable = true;
+  const std::size_t size = 2 * std::size_t{Writing::kWsize};
+  CHECK(m.error(append(std::string(size, 'z'))) == ENOSPC);
+  REQUIRE(m.content().size() == 5 + size);
+  CHECK(m.at.writes.any_append());
+  CHECK(*m.loop.run(m.behind.place_append(m.file)) == m.content().size());
+}
+
 TEST_CASE("F6 write-behind: who waits for what was gathered waits for it though more has been added since") {
   Writing m;
   m.write(m.file, "before", 0);

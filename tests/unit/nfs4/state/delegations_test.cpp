@@ -641,6 +641,23 @@ TEST_CASE("delegations: one for writing is wanted where somebody keeps data, and
   CHECK(other->delegation()->most == std::uint64_t{1} << 40);
 }
 
+TEST_CASE("delegations: one for writing that is recalled as soon as it is granted goes back") {
+  ScriptedWriting m;
+  const auto other = m.opened(2);
+  open_write_delegation4 write;
+  write.stateid = stateid_of(60);
+  write.recall = true;
+  m.delegations.take(*other, open_delegation4::of<OPEN_DELEGATE_WRITE>(write));
+  CHECK(m.counters.delegations_recalled == 1);
+  CHECK_FALSE(other->delegation());
+  CHECK(m.keeper.asked == std::vector{file_handle(2)});
+  m.keeper.waiting.clear();
+  m.calls.settle();
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(60, 0));
+  m.answer_return();
+  CHECK(m.open->writes_delegated());
+}
+
 TEST_CASE("delegations: what is kept is written out before one for writing is returned") {
   ScriptedWriting m;
   CHECK(m.recall(50) == NFS4_OK);
