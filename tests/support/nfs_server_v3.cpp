@@ -416,7 +416,10 @@ struct ServerState::Run3 {
         server.problem("SETACL with a default entry without its flag");
     }
     if (status == NFS4_OK) {
-      server.acls3[find(args.object)->id] = args.acl;
+      auto& lists = server.acls3[find(args.object)->id];
+      const auto before = std::exchange(lists, args.acl);
+      // A list that the mask does not name stays.
+      if ((args.acl.mask & n3::NA_DFACL) == 0) lists.dfacl = before.dfacl;
       server.touch(*find(args.object));
     }
     const n3::SETACL3resok ok{told(args.object)};

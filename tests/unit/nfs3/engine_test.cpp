@@ -290,6 +290,22 @@ TEST_CASE("nfs3: sizes that the server tells are kept, and its largest file") {
   CHECK(s.error(s.engine->set_attributes(s.who, file.object.handle, size_of(20001), file.file)) == EFBIG);
 }
 
+TEST_CASE("nfs3: the limits of READ and of WRITE are two") {
+  Scene3 s;
+  s.habits([](Habits& habits) {
+    habits.most_read = 16384;
+    habits.most_written = 4096;
+  });
+  REQUIRE(ok(s.run(s.engine->learn_limits(s.root))));
+  s.server.clear_calls();
+  const auto file = s.open("f", kMake);
+  const std::string text(16384, 'x');
+  CHECK(ok(s.write(file, text)));
+  CHECK(s.server.count(OP_WRITE) == 4);
+  CHECK(s.read(file, text.size()) == text);
+  CHECK(s.server.count(OP_READ) == 1);
+}
+
 TEST_CASE("nfs3: a server that gives neither data nor the end of the file ends a read with an error") {
   Scene3 s;
   s.server.add_file("/f", "text");
