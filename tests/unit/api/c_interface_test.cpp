@@ -164,6 +164,29 @@ TEST_CASE("c: a queue's descriptor is readable for a deadline, and quiet when no
   nfsrdma_file_free(file);
 }
 
+TEST_CASE("c: a queue's descriptor is readable as soon as a call has been cancelled") {
+  CMounted m;
+  m.server.add_file("/a", "text");
+  m.connect();
+  nfsrdma_file* const file = m.open("/a");
+  pollfd poll{nfsrdma_queue_descriptor(m.queue), POLLIN, 0};
+  m.server.hold(nfs4::OP_READ);
+  const nfsrdma_call call = m.queued(5);
+  std::array<char, 4> data{};
+  CHECK(nfsrdma_pread(file, data.data(), data.size(), 0, &call, nullptr) == 0);
+  REQUIRE(eventually([&] { return m.server.held() == 1; }));
+  nfsrdma_completion got{};
+  REQUIRE(eventually([&] { return nfsrdma_reap(m.queue, &got, 1, 0, 0) == 0 && ::poll(&poll, 1, 0) == 0; }));
+  CHECK(nfsrdma_cancel(m.client, 5) == 1);
+  CHECK(::poll(&poll, 1, 0) == 1);
+  REQUIRE(nfsrdma_reap(m.queue, &got, 1, 0, 0) == 1);
+  CHECK(got.tag == 5);
+  CHECK(nfsrdma_error_kind(got.error) == NFSRDMA_ERROR_CANCELLED);
+  nfsrdma_error_free(got.error);
+  m.server.release();
+  nfsrdma_file_free(file);
+}
+
 TEST_CASE("c: a program that neither polls nor reaps gets its completions from the library's thread") {
   CMounted m;
   m.server.add_file("/a", "text");

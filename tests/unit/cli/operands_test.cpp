@@ -75,6 +75,7 @@ TEST_CASE("glob: backslashes quote special characters only, and names are bytes"
   CHECK(first("/d/\\[*") == "/d/[x]");
   CHECK(first("/d/\xff?") == "/d/\xff\xfe");
   CHECK(first("/d/a\\b*") == "/d/a\\b");
+  CHECK(quoted_for_glob("a*?[]\\b") == "a\\*\\?\\[\\]\\\\b");
   CHECK(first("/d/" + quoted_for_glob("a*b") + "*") == "/d/a*b");
 }
 
@@ -126,6 +127,10 @@ TEST_CASE("operands: --no-glob, a backslash and percent-encoding keep characters
   const std::string below = "?port=" + std::to_string(shell.server.port());
   CHECK(shell.status({"rm", "nfs://127.0.0.1/d/%2A" + below}) == 1);
   CHECK(shell.names("/d") == "a b*");
+  // Among other characters that make a pattern, too.
+  CHECK(shell.status({"rm", "nfs://127.0.0.1/d/[ab]%2A" + below}) == 0);
+  CHECK(shell.names("/d") == "a");
+  shell.server.add_file("/d/b*", "");
   CHECK(shell.status({"rm", "srv:/d/b\\*"}) == 0);
   CHECK(shell.names("/d") == "a");
 }

@@ -55,6 +55,13 @@ TEST_CASE("F9 a process's locks go at its close of any descriptor, a description
   CHECK(owners.releases(kOther, 4).empty());
   CHECK(owners.releases(kOther, 3) == std::vector<LockOwners::Owner>{kProcess});
   CHECK(owners.empty());
+  // Whoever has locked through two open files keeps its locks until both are gone.
+  owners.locks(kFile, 1, kDescription, 13);
+  owners.locks(kFile, 2, kDescription, 13);
+  CHECK(owners.releases(kFile, 1).empty());
+  CHECK(owners.process(kFile, kDescription) == 13);
+  CHECK(owners.releases(kFile, 2) == std::vector<LockOwners::Owner>{kDescription});
+  CHECK(owners.empty());
 }
 
 TEST_CASE(

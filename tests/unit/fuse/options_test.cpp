@@ -337,6 +337,21 @@ TEST_CASE("fuse: a mount is found in mountinfo") {
   CHECK_FALSE(topmost_mount("", "/"));
 }
 
+TEST_CASE(
+    "fuse: a mount below a directory is found in mountinfo, one beside it with a name that begins alike is "
+    "not") {
+  const std::string info =
+      "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+      "35 21 0:50 / /mnt/with\\040space/deep rw - fuse.nfsrdma srv:/ rw\n";
+  CHECK(is_mounted_below(info, "/mnt/with space/deep"));
+  CHECK(is_mounted_below(info, "/mnt/with space"));
+  CHECK(is_mounted_below(info, "/mnt"));
+  CHECK_FALSE(is_mounted_below(info, "/mnt/with space/de"));
+  CHECK_FALSE(is_mounted_below(info, "/mn"));
+  CHECK_FALSE(is_mounted_below(info, "/mnt/with space/deep/er"));
+  CHECK_FALSE(is_mounted_below("", "/mnt"));
+}
+
 TEST_CASE("F18 remount changes what the kernel has, and refuses what the daemon has by name") {
   const std::string info = "42 41 0:52 / /m rw,nosuid,noatime - fuse.nfsrdma h:/p rw,user_id=0\n";
   const auto flags = [&](const std::vector<std::string>& words) { return remount_flags(info, "/m", words); };

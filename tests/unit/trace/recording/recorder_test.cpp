@@ -164,23 +164,31 @@ TEST_CASE("trace: a Long Call, and a Reply in the Reply chunk") {
   }
 }
 
-TEST_CASE("trace: memory that was taken back is not read") {
-  const Place place;
-  Recording r(place.file, 4096);
-  const auto tap = r.tap();
-  auto memory = std::make_unique<std::string>(64, 's');
-  const fabric::RemoteSegment first{0x41, 32, 0}, second{0x42, 32, 0};
-  tap->exposed(memory_of(*memory).first(32), {&first, 1});
-  tap->exposed(memory_of(*memory).last(32), {&second, 1});
-  tap->taken_back({&first, 1});
-  tap->received(message(header(9), read_reply(9, "x", false)), second.handle);
-  memory.reset();  // AddressSanitizer would see a read
-  rpcrdma::rdma_msg answer = header(4);
-  answer.rdma_writes.add_chunk({&first, 1});
-  answer.rdma_writes.add_chunk({&second, 1});
-  tap->received(message(answer, read_reply(4, std::string(32, 's'), true)), std::nullopt);
-  const Octets bytes = content_of_file(place.file);
-  CHECK(std::ranges::search(bytes, bytes_of(std::string(8, 's'))).empty());
+TEST_CASE("trace: memory that was taken back, or that the server has invalidated, is not read") {
+  for (const bool invalidated : {false, true}) {
+    CAPTURE(invalidated);
+    const Place place;
+    Recording r(place.file, 4096);
+    const auto tap = r.tap();
+    std::string memory(64, 's');
+    const fabric::RemoteSegment gone{0x41, 32, 0}, there{0x42, 32, 0};
+    tap->exposed(memory_of(memory).first(32), {&gone, 1});
+    tap->exposed(memory_of(memory).last(32), {&there, 1});
+    if (invalidated)
+      tap->received(message(header(9), read_reply(9, "x", false)), gone.handle);
+    else
+      tap->taken_back({&gone, 1});
+    // Its owner may use the memory otherwise from now on.
+    memory.replace(0, 32, 32, 'n');
+    rpcrdma::rdma_msg first = header(4), second = header(5);
+    first.rdma_writes.add_chunk({&gone, 1});
+    second.rdma_writes.add_chunk({&there, 1});
+    tap->received(message(first, read_reply(4, std::string(32, 's'), true)), std::nullopt);
+    tap->received(message(second, read_reply(5, std::string(32, 's'), true)), std::nullopt);
+    const Octets bytes = content_of_file(place.file);
+    CHECK(std::ranges::search(bytes, bytes_of(std::string(8, 'n'))).empty());
+    CHECK_FALSE(std::ranges::search(bytes, bytes_of(std::string(32, 's'))).empty());
+  }
 }
 
 TEST_CASE("trace: a lost connection, and the Call that is sent again on the next one") {
