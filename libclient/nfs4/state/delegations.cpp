@@ -240,7 +240,7 @@ void Delegations::take(Open& open, const open_delegation4& delegation) {
   if (expected && expected->returned) return;
   recalled = recalled || expected;
   FileRecord& file = *open.record;
-  std::optional<Delegation>& held = file.delegation;
+  async::Rarely<Delegation>& held = file.delegation;
   if (held && held->client == client && same(held->stateid)) return told_again(open, now, recalled);
   if (now.writes && write_back_owner_ == nullptr)
     return return_in_background({open.file, now.stateid});  // not requested
@@ -374,7 +374,7 @@ void Delegations::returned_with_close(Open& open, const stateid4& stateid, bool 
     open.record->deferred.ended(stateid);
     expect_no_more(open.file, stateid);
   }
-  const std::optional<Delegation>& held = open.record->delegation;
+  const async::Rarely<Delegation>& held = open.record->delegation;
   const bool is_held = held && held->stateid.other == stateid.other;
   if (!is_held && !gone) return return_in_background({open.file, stateid});
   if (!is_held || open.delegation() == nullptr || !held->returning) return;

@@ -31,6 +31,7 @@
 #include <utility>
 #include <vector>
 
+#include "async/rarely.h"
 #include "nfs4/state/deferred_data.h"
 #include "nfs4/state/hole_hint.h"
 #include "nfsrdma/types.h"
@@ -72,7 +73,7 @@ struct FileRecord {
   // `mark`: that of the open which was granted the delegation.
   nfs_fh4 file;
   std::vector<Open*> opens;  // registered opens (opens.h), in the order of their owners
-  std::optional<Delegation> delegation;
+  async::Rarely<Delegation> delegation;
   DeferredData deferred;
   HoleHint holes;
   writing::WriteRecord writes;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "async/mutex.h"
+#include "async/rarely.h"
 #include "engine/spot.h"
 #include "locking/held_locks.h"
 #include "nfs4/compound/compound.h"
@@ -51,7 +52,7 @@ struct Open {
   Caller caller;            // user whose rights count; null: the session's own
   std::string path;         // for messages
   /// NFSv4.0: name by which the file was opened last, because it cannot be opened by its handle.
-  std::optional<engine::Place> place;
+  async::Rarely<engine::Place> place;
   bool exact = false;  // NFSv4.0: calls name the stateid with its seqid
   /// Why the open could not be recovered. Every use of the file returns this Error.
   std::optional<Error> lost;
