@@ -281,7 +281,9 @@ TEST_CASE("fallocate: attributes that were known before it count no more") {
   m.server.clear_calls();
   CHECK(size() == 4);
   CHECK(m.calls() == "");  // they came with the OPEN
+  const std::uint64_t contents = handle->inode().attributes.contents();
   CHECK(m.error(m.files->allocate(handle, 0, 0, 100)) == 0);
+  CHECK(handle->inode().attributes.contents() != contents);  // nor do bytes that were read ahead
   CHECK(size() == 100);
   CHECK(m.error(m.files->close(handle)) == 0);
 }

@@ -284,7 +284,8 @@ TEST_CASE("unstable data: it is written again after a restart") {
 TEST_CASE("unstable data: a restart puts in doubt what is not stable, until a COMMIT behind it") {
   Machine m;
   CHECK_FALSE(m.data->may_be_lost());
-  REQUIRE(m.write(0, "text"));
+  REQUIRE(m.write(0, "te"));
+  REQUIRE(m.write(2, "xt"));
   CHECK_FALSE(m.data->may_be_lost());
   m.server.restart();
   CHECK(m.data->may_be_lost());
