@@ -54,7 +54,7 @@ bool write_to_stdout(Call& call, std::span<const std::byte> data) {
   return true;
 }
 
-/// What a copy leaves out: the bytes before `begin`, and those from `end` on.
+/// A copy leaves out the bytes before `begin`, and those from `end` on.
 struct Limits {
   std::uint64_t begin = 0;
   std::optional<std::uint64_t> end;

@@ -70,7 +70,7 @@ struct Inode {
   FileWrites writes{settled};
   KernelPages pages{settled};
 
-  /// What only a directory has. Most inodes are files, so it is made when it is first asked for.
+  /// Parts that only a directory has. Most inodes are files, so they are made when they are first asked for.
   struct OfDirectory {
     SearchRights searchers;  ///< on a mount for several users
     NameChanges entries;     ///< changes of names by this mount

@@ -68,7 +68,7 @@ else
   echo "SKIPPED a part: libnfs: no load_libnfs (packaging/packages.sh install bench)"
 fi
 check "memory.sh comes to an end" "$here/memory.sh" --files 500 --calls 64 --inodes 500 --open 200
-check "memory.sh measures the library" [ "$(grep -cE '^(open file|call in flight|client with|further conn).* [0-9]+$' "$work/out")" = 4 ]
+check "memory.sh measures the library" [ "$(grep -cE '^(open file|call in flight|client with its first connection|further connection) +[0-9].* [0-9]+$' "$work/out")" = 4 ]
 kill "$server"
 wait "$server"
 same=$?

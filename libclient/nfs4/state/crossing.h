@@ -60,7 +60,7 @@ class Crossings {
   void set_target(security::Mark mark) { target_ = mark; }
   [[nodiscard]] const std::vector<Place>& places() const { return places_; }
 
-  /// What the server has said about the target with the first call: its handle, and the flavours that the
+  /// The server's answer about the target in the first call: its handle, and the flavours that the
   /// server takes there, in the server's order of preference.
   struct Offer {
     nfs_fh4 handle;

@@ -97,7 +97,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("F28 an entry that is known is told at once, without a task, and only to whom the server lets look") {
+TEST_CASE(
+    "F28 an entry that is known is told at once, without a task, and only to whom the server lets look") {
   Several s;
   const std::uint64_t d = s.look_up(s.alice, Inodes::kRoot, "d").inode;
   const std::uint64_t f = s.look_up(s.alice, d, "f").inode;

@@ -375,8 +375,7 @@ TEST_CASE(
   Fixture f;
   sequenceid4 id = 0;
   const auto recall_any = [&](const bitmap4& mask) {
-    return second<cb_op::CB_RECALL_ANY>(
-        f.answer(call().sequence(++id).add<cb_op::CB_RECALL_ANY>({4, mask})));
+    return second<cb_op::CB_RECALL_ANY>(f.answer(call().sequence(++id).add<cb_op::CB_RECALL_ANY>({4, mask})));
   };
   CHECK(recall_any({{0x3}}) == NFS4_OK);
   CHECK(recall_any({{0x3f31f}}) == NFS4_OK);

@@ -280,8 +280,7 @@ TEST_CASE("protection: the session is nobody else's, where that can be proven an
       const nfs4::state_protect_ops4* const ops = asked->eia_state_protect.get<nfs4::SP4_MACH_CRED>();
       REQUIRE((ops != nullptr) == proves);
       // BIND_CONN_TO_SESSION, EXCHANGE_ID, CREATE_SESSION, DESTROY_SESSION; DESTROY_CLIENTID.
-      if (proves)
-        CHECK(ops->spo_must_enforce == nfs4::bitmap4{{0, 0xf00 << 1U | 1U << 25U}});
+      if (proves) CHECK(ops->spo_must_enforce == nfs4::bitmap4{{0, 0xf00 << 1U | 1U << 25U}});
     }
   }
 }
