@@ -10,8 +10,8 @@
 
 #include "cli/changes.h"
 #include "cli/crowd.h"
-#include "cli/interrupt.h"
 #include "cli/local.h"
+#include "cli/local_tree.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -44,14 +44,9 @@ std::optional<Beginning> read_beginning(const Remote& remote) {
 /// Returns false if standard output has failed, which is left to main().
 bool write_to_stdout(Call& call, std::span<const std::byte> data) {
   if (!call.out.flush()) return false;
-  while (!data.empty()) {
-    const ssize_t count = ::write(STDOUT_FILENO, data.data(), data.size());
-    if (count < 0 && errno == EINTR && !interrupt::raised()) continue;
-    if (count < 0) call.out.set_error(errno);
-    if (count < 0) return false;
-    data = data.subspan(static_cast<std::size_t>(count));
-  }
-  return true;
+  const Status done = write_all(STDOUT_FILENO, data, stdout_name);
+  if (!done) call.out.set_error(done.error().errno_value());
+  return done.has_value();
 }
 
 /// A copy leaves out the bytes before `begin`, and those from `end` on.
