@@ -9,8 +9,8 @@
 //
 // A task that must not wait for others may take a Place without waiting.
 //
-// Line is the queue behind Places, which is also used where the places are another resource
-// (nfs4/session/slot_queue.h).
+// Line is the queue behind Places. The slots of a session have a queue of their own, whose waiters need not be
+// tasks (nfs4/session/slot_queue.h).
 //
 // Confined to the loop's thread. The Places must outlive each Place and each wait.
 #pragma once
