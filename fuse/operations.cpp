@@ -130,7 +130,7 @@ Task<void> entry_task(Mount& mount, RequestRef request, Result<fs::Entry> entry)
 /// mounted there or below. A user who may not look the name up must not be able to do that to others, so such
 /// a user gets ENOMEM if there is a mount.
 Task<void> lookup_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t parent, std::string name) {
-  auto entry = co_await mount.files().lookup(std::move(caller), parent, name);
+  auto entry = co_await mount.files().look_up_unknown(std::move(caller), parent, name);
   const bool refused =
       !entry && (entry.error().errno_value() == EACCES || entry.error().errno_value() == EPERM);
   if (refused && mount.leads_to_mount(parent, name)) {

@@ -32,11 +32,16 @@ async::Task<Result<Entry>> NameRequests::find_above(Caller caller, std::uint64_t
 }
 
 async::Task<Result<Entry>> NameRequests::lookup(Caller caller, std::uint64_t directory, std::string name) {
+  if (auto known = known_entry(caller, directory, name)) co_return std::move(*known);
+  co_return co_await look_up_unknown(std::move(caller), directory, std::move(name));
+}
+
+async::Task<Result<Entry>> NameRequests::look_up_unknown(Caller caller, std::uint64_t directory,
+                                                         std::string name) {
   if (name == ".") co_return co_await find_again(std::move(caller), directory);
   if (name == "..") co_return co_await find_above(std::move(caller), directory);
   auto parent = find(directory);
   if (!parent) co_return parent.error();
-  if (auto known = known_entry(caller, directory, name)) co_return std::move(*known);
   if (may_search(**parent, caller)) {
     auto known = co_await find_known(caller, *parent, name);
     if (!known) co_return known.error();

@@ -45,6 +45,8 @@ class NameRequests : Part {
   /// forgotten (open_by_handle_at(2)): "." is the inode itself, as long as its number is remembered, and ".."
   /// is the directory above it. The kernel must not cache these two names.
   async::Task<Result<Entry>> lookup(Caller caller, std::uint64_t directory, std::string name);
+  /// Does the same for a name of which known_entry() has just said nothing.
+  async::Task<Result<Entry>> look_up_unknown(Caller caller, std::uint64_t directory, std::string name);
   /// Returns what lookup() would return without a question to the server and without a wait; none if it would need
   /// either. The Entry counts as a lookup.
   std::optional<Entry> known_entry(const Caller& caller, std::uint64_t directory, const std::string& name);
