@@ -18,12 +18,12 @@ namespace {
 
 constexpr std::string_view kBegin = "# HELP nfsrdma_";  // of what metrics_text() returns
 
-Error failure(int code, const std::string& path, const std::string& next_step) {
-  return {ErrorKind::local, code, "metrics", path, std::string(std::strerror(code)) + "; " + next_step};
-}
-
 Error refusal(int code, const std::string& path, const std::string& why) {
   return {ErrorKind::local, code, "metrics", path, why};
+}
+
+Error failure(int code, const std::string& path, const std::string& next_step) {
+  return refusal(code, path, std::string(std::strerror(code)) + "; " + next_step);
 }
 
 /// Returns true if the file has metrics of a mount, or nothing.
@@ -47,16 +47,6 @@ Status check_replaceable(int directory, const std::string& name, const std::stri
                  "exists and has no metrics of a mount, so it is not replaced; name another file");
 }
 
-/// Returns 0 or an errno.
-int write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t count = ::write(fd, text.data(), text.size());
-    if (count < 0 && errno != EINTR) return errno;
-    if (count > 0) text.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return 0;
-}
-
 /// Makes the file `name`, which only this function makes, in place of one that a killed mount has left. Returns
 /// 0 or an errno.
 int make_file(int directory, const std::string& name, std::string_view text, struct stat& made) {
@@ -65,7 +55,7 @@ int make_file(int directory, const std::string& name, std::string_view text, str
   (void)::unlinkat(directory, name.c_str(), 0);
   const async::Descriptor file(::openat(directory, name.c_str(), kFlags, kReadable));
   if (!file.is_valid()) return errno;
-  const int code = write_all(file.get(), text);
+  const int code = async::write_all(file.get(), text);
   return code != 0 || ::fstat(file.get(), &made) == 0 ? code : errno;
 }
 

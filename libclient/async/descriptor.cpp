@@ -5,6 +5,7 @@
 
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 
@@ -56,6 +57,16 @@ void Descriptor::reset() {
   if (fd < 0 || birth_.is_inherited()) return;
   mark(fd, false);
   ::close(fd);
+}
+
+int write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(fd, text.data(), text.size());
+    if (count == 0) return EIO;
+    if (count < 0 && errno != EINTR) return errno;
+    if (count > 0) text.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return 0;
 }
 
 }  // namespace nfsrdma::async

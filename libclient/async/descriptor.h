@@ -12,6 +12,7 @@
 #pragma once
 
 #include <atomic>
+#include <string_view>
 #include <utility>
 
 namespace nfsrdma::async {
@@ -55,5 +56,8 @@ class Descriptor {
   int fd_ = -1;
   Birth birth_;
 };
+
+/// Writes all of the text, in as many steps as it takes. Returns 0 or an errno.
+int write_all(int fd, std::string_view text);
 
 }  // namespace nfsrdma::async

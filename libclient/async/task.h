@@ -17,6 +17,8 @@
 #include <optional>
 #include <utility>
 
+#include "async/free_blocks.h"
+
 namespace nfsrdma::async {
 
 template <class T>
@@ -33,39 +35,24 @@ struct FinalAwaiter {
   void await_resume() const noexcept {}
 };
 
-/// A pool of coroutine frames, by size. Frames are reused because one READ makes six, and malloc would be a
-/// fifth of its instructions. As many of each size are kept as a deep queue needs, fewer of the large ones, and not
-/// more, because if threads share a loop, one thread may make frames and another end them. Under AddressSanitizer frames are
-/// not reused, so that it can detect the use of a frame after its end.
+/// A thread's pool of coroutine frames, by size: one READ makes six. As many of each size are kept as a deep queue needs,
+/// fewer of the large ones. Under AddressSanitizer frames are not reused, so that it can detect the use of a frame after its
+/// end.
 class FramePool {
  public:
   static void* get(std::size_t size) {
-    const std::size_t kind = (size + kUnit - 1) / kUnit;
-    if (kind >= kKinds || !kPooled) return ::operator new(size);
-    Lists& own = lists();
-    Free*& first = own.heads[kind];
-    if (first == nullptr) return ::operator new(kind * kUnit);
-    --own.counts[kind];
-    return std::exchange(first, first->next);
+    if (!kPooled) return ::operator new(size);
+    if (void* const frame = frames().take(size)) return frame;
+    throw std::bad_alloc();
   }
   static void put(void* frame, std::size_t size) noexcept {
-    const std::size_t kind = (size + kUnit - 1) / kUnit;
-    if (kind >= kKinds || !kPooled) return ::operator delete(frame);
-    Lists& own = lists();
-    if (own.counts[kind] >= most(kind)) return ::operator delete(frame);
-    ++own.counts[kind];
-    own.heads[kind] = new (frame) Free{own.heads[kind]};
+    if (!kPooled) return ::operator delete(frame);
+    frames().give(frame, size);
   }
   /// Frees the pooled frames of this thread.
-  static void clear() noexcept { lists().clear(); }
+  static void clear() noexcept { frames().clear(); }
 
  private:
-  static constexpr std::size_t kUnit = 64, kKinds = 160;
-  static constexpr std::uint32_t kMost = 1024;
-  static constexpr std::uint32_t most(std::size_t kind) {
-    constexpr std::size_t kLarge = 40, kMostLarge = 64;
-    return kind < kLarge ? kMost : kMostLarge;
-  }
 #if defined(__SANITIZE_ADDRESS__)
   static constexpr bool kPooled = false;
 #elif defined(__has_feature)
@@ -73,38 +60,12 @@ class FramePool {
 #else
   static constexpr bool kPooled = true;
 #endif
-  struct Free {
-    Free* next;
+  struct Sizes {
+    static constexpr std::size_t kUnit = 64, kLargest = 10176;
+    static constexpr std::uint32_t most(std::size_t bytes) { return bytes < 2560 ? 1024 : 64; }
   };
-  struct Lists {
-    Free* heads[kKinds] = {};
-    std::uint32_t counts[kKinds] = {};
-    /// Sets the lists to full, because tasks that are destroyed later in the thread's end must not put frames
-    /// into them.
-    ~Lists() {
-      clear();
-      for (std::uint32_t& count : counts) count = kMost;
-    }
-    void clear() noexcept {
-      for (Free*& first : heads) {
-        while (first != nullptr) ::operator delete(std::exchange(first, first->next));
-      }
-      for (std::uint32_t& count : counts) count = 0;
-    }
-  };
-  // Through a pointer that needs no destructor, because access to a thread_local with a destructor costs a
-  // call at each use.
-  static Lists& lists() noexcept {
-    if (own_lists == nullptr) own_lists = &make_lists();
-    return *own_lists;
-  }
-  [[gnu::noinline]] static Lists& make_lists() noexcept {
-    static thread_local Lists lists;
-    return lists;
-  }
-  [[gnu::tls_model("initial-exec")]] static thread_local constinit Lists* own_lists;
+  static FreeBlocks<Sizes>& frames() noexcept { return OwnBlocks<Sizes>::get(); }
 };
-inline thread_local constinit FramePool::Lists* FramePool::own_lists = nullptr;
 
 struct PromiseBase {
   static void* operator new(std::size_t size) { return FramePool::get(size); }

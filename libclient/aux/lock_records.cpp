@@ -14,6 +14,8 @@
 #include <string_view>
 #include <utility>
 
+#include "async/descriptor.h"
+
 namespace nfsrdma::aux {
 namespace {
 
@@ -67,16 +69,6 @@ std::string line_of(const LockOwner& owner, const LockAsker& asker) {
   return "+ " + std::to_string(owner.svid) + " " + std::to_string(asker.identity.uid) + " " +
          std::to_string(asker.identity.gid) + " " + (groups.empty() ? "-" : groups) + " " +
          one_word(asker.caller_name) + " " + hex(owner.file) + "\n";
-}
-
-bool write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t count = ::write(fd, text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return true;
 }
 
 std::optional<std::string> read_all(int fd) {
@@ -173,8 +165,8 @@ void LockRecords::begin_file() {
       ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600), path);
   std::string text = std::string(kMagic) + " " + hex(own_.value) + "\n";
   for (const auto& [owner, asker] : held_) text += line_of(owner, asker);
-  failed_ = !file.valid() || ::flock(file.fd(), LOCK_EX | LOCK_NB) != 0 || !write_all(file.fd(), text) ||
-            ::rename(fresh.c_str(), path.c_str()) != 0;
+  failed_ = !file.valid() || ::flock(file.fd(), LOCK_EX | LOCK_NB) != 0 ||
+            async::write_all(file.fd(), text) != 0 || ::rename(fresh.c_str(), path.c_str()) != 0;
   written_ = text.size();
   if (!failed_) {
     file_ = std::move(file);
@@ -190,7 +182,7 @@ void LockRecords::write(const std::string& text) {
     return;
   }
   // After a failure the content of the file is unknown.
-  failed_ = !write_all(file_.fd(), text);
+  failed_ = async::write_all(file_.fd(), text) != 0;
   written_ += text.size();
 }
 
