@@ -202,8 +202,10 @@ class Engine {
   /// caller expects. The server may remove an object of the other kind, too.
   virtual async::Task<Result<std::optional<Attributes>>> remove(Caller caller, Spot directory,
                                                                 std::string name, Removed what) = 0;
+  /// `object`: what the caller believes the old name to lead to. If the answer is lost, an object of the new name counts as the
+  /// renamed one only if it is this one, or if nothing is believed.
   virtual async::Task<Result<Renamed>> rename(Caller caller, Spot from, std::string old_name, Spot to,
-                                              std::string new_name) = 0;
+                                              std::string new_name, std::optional<FileHandle> object) = 0;
   /// Returns the names behind `cookie` (0: from the first), without "." and "..". `verifier` is that of the
   /// previous page; zero for the first.
   virtual async::Task<Result<Page>> list(Caller caller, Spot directory, std::uint64_t cookie,

@@ -197,8 +197,8 @@ async::Task<Status> Paths::rename(Path from, Path to) {
   if (to.is_begin()) co_return refused(EACCES, "rename", to, kBegin);
   co_return co_await following_both<Status>(
       std::move(from), std::move(to), [this](const Path& first, const Path& second) {
-        return without_value(
-            engine_.rename(caller_, first.directory(), first.last(), second.directory(), second.last()));
+        return without_value(engine_.rename(caller_, first.directory(), first.last(), second.directory(),
+                                            second.last(), std::nullopt));
       });
 }
 

@@ -250,8 +250,8 @@ async::Task<Status> Removal::hide(Caller caller, std::shared_ptr<Inode> director
                                   std::shared_ptr<Inode> inode) {
   const Naming hiding(freshness_, inode);
   HiddenName where = hiding_place(*directory, caller);
-  auto renamed =
-      co_await engine_.rename(std::move(caller), directory->handle, name, directory->handle, where.name);
+  auto renamed = co_await engine_.rename(std::move(caller), directory->handle, name, directory->handle,
+                                         where.name, inode->handle);
   if (!renamed && is_refusal(renamed.error())) co_return renamed.error();
   where.sure = renamed.has_value();
   unlinked(*directory, name, where.sure);
@@ -272,6 +272,10 @@ async::Task<void> Removal::closed(std::shared_ptr<Inode> inode) {
 }
 
 // ---- renaming ----
+
+Error Removal::no_such_name(const std::string& name) {
+  return {ErrorKind::usage, ENOENT, "rename", name, "there is no such name"};
+}
 
 async::Task<Status> Removal::rename(Renaming what) {
   auto replacing = co_await leave_name(*what.target, what.new_name);
@@ -308,9 +312,26 @@ async::Task<Status> Removal::rename(Renaming what) {
   co_return Status();
 }
 
+/// Notes which object the old name is believed to lead to, or else does lead to, because a rename whose answer is lost can be
+/// told from another one only by it. The kernel looks a name up before it renames it, so the server is hardly ever asked.
+async::Task<Status> Removal::look_up_old(Renaming& what) {
+  if (what.object) co_return Status();
+  if (const auto believed = inodes_.believed_at(what.source->id, what.old_name).inode) {
+    what.object = believed->handle;
+    co_return Status();
+  }
+  const auto found = co_await find_name(engine_, what.caller, what.source->handle, what.old_name);
+  if (!found) co_return found.error();
+  if (!*found) co_return no_such_name(what.old_name);
+  what.object = (*found)->handle;
+  co_return Status();
+}
+
 async::Task<Result<Renamed>> Removal::rename_now(Renaming what) {
+  const auto looked = co_await look_up_old(what);
+  if (!looked) co_return looked.error();
   auto renamed = co_await engine_.rename(what.caller, what.source->handle, what.old_name, what.target->handle,
-                                         what.new_name);
+                                         what.new_name, what.object);
   if (!renamed && is_refusal(renamed.error())) co_return renamed;
   // The kernel gives the new name to the inode that it believes to have the old one, until the same time.
   const auto [moved, until] = inodes_.believed_at(what.source->id, what.old_name);
@@ -329,9 +350,10 @@ async::Task<Result<Renamed>> Removal::rename_over(Renaming what, std::shared_ptr
   if (!replaced || replaced->names.is_hidden()) co_return co_await rename_now(std::move(what));
   auto source = co_await find_name(engine_, what.caller, what.source->handle, what.old_name);
   if (!source) co_return source.error();
-  if (!*source) co_return Error(ErrorKind::usage, ENOENT, "rename", what.old_name, "there is no such name");
+  if (!*source) co_return no_such_name(what.old_name);
+  what.object = (*source)->handle;
   // The two names are links of one file: POSIX demands that rename() does nothing then, and servers comply.
-  if ((*source)->handle == replaced->handle) co_return co_await rename_now(std::move(what));
+  if (what.object == replaced->handle) co_return co_await rename_now(std::move(what));
   // In a sticky directory the caller might be able to make a link to another user's file, but not to remove
   // it.
   if (what.target->attributes.is_sticky())
@@ -363,8 +385,8 @@ async::Task<Result<Renamed>> Removal::rename_over_linked(Renaming what, std::sha
 /// Renames over a file on servers without hard links: other clients find the name absent for a moment.
 async::Task<Result<Renamed>> Removal::rename_over_renamed(Renaming what, std::shared_ptr<Inode> replaced) {
   HiddenName where = hiding_place(*what.target, what.caller);
-  auto away =
-      co_await engine_.rename(what.caller, where.directory, what.new_name, where.directory, where.name);
+  auto away = co_await engine_.rename(what.caller, where.directory, what.new_name, where.directory,
+                                      where.name, replaced->handle);
   if (!away) co_return away.error();
   auto renamed = co_await rename_now(what);
   if (renamed) {
@@ -377,7 +399,8 @@ async::Task<Result<Renamed>> Removal::rename_over_renamed(Renaming what, std::sh
   if (!is_refusal(renamed.error())) co_return renamed;
   auto taken = co_await find_name(engine_, what.caller, where.directory, what.new_name);
   if (!taken || *taken) co_return renamed;
-  (void)co_await engine_.rename(what.caller, where.directory, where.name, where.directory, what.new_name);
+  (void)co_await engine_.rename(what.caller, where.directory, where.name, where.directory, what.new_name,
+                                replaced->handle);
   co_return renamed;
 }
 

@@ -90,6 +90,7 @@ class Removal {
     std::string old_name;
     std::shared_ptr<Inode> target;
     std::string new_name;
+    std::optional<FileHandle> object = std::nullopt;  // that of the old name, once it was looked up
   };
   async::Task<Status> rename(Renaming what);
   /// Guards an open of the inode. While one lives, no task takes a name from the inode; while a task does, no
@@ -146,6 +147,8 @@ class Removal {
   async::Task<Result<Renamed>> rename_over_linked(Renaming what, std::shared_ptr<Inode> replaced,
                                                   HiddenName where);
   async::Task<Result<Renamed>> rename_over_renamed(Renaming what, std::shared_ptr<Inode> replaced);
+  static Error no_such_name(const std::string& name);
+  async::Task<Status> look_up_old(Renaming& what);
   async::Task<Result<Renamed>> rename_now(Renaming what);
   void unlinked(const Inode& directory, const std::string& name, bool sure);
   class Going;

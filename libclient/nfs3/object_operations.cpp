@@ -452,7 +452,8 @@ async::Task<Result<std::optional<Attributes>>> ObjectOperations::remove(Caller c
 }
 
 async::Task<Result<Renamed>> ObjectOperations::rename(Caller caller, Spot from, std::string old_name, Spot to,
-                                                      std::string new_name) {
+                                                      std::string new_name,
+                                                      std::optional<FileHandle> object) {
   const std::string text = from.text(old_name) + " -> " + to.text(new_name);
   auto source = co_await handle_of(caller, std::move(from));
   if (!source) co_return source.error();
@@ -476,10 +477,11 @@ async::Task<Result<Renamed>> ObjectOperations::rename(Caller caller, Spot from, 
   if (done) co_return out;
   const Error refused = status_error(answer->res.tag(), "RENAME", text);
   if (!asks) co_return refused;
-  // The old name is gone. If the new name exists, this call renamed it. Otherwise somebody else has removed the
-  // object, under either name.
+  // The old name is gone. If the object has the new name, this call renamed it. Otherwise somebody else, or another call of
+  // this client, has removed it under either name, or renamed it.
   auto looked = co_await lookup(std::move(caller), *target, new_name, text);
-  if (!looked || !looked->object) co_return unknown_outcome(refused);
+  const bool made = looked && looked->object && (!object || looked->object->handle == *object);
+  if (!made) co_return unknown_outcome(refused);
   co_return out;
 }
 

@@ -64,7 +64,7 @@ class ObjectOperations : public Engine {
   async::Task<Result<std::optional<Attributes>>> remove(Caller caller, Spot directory, std::string name,
                                                         Removed what) override;
   async::Task<Result<Renamed>> rename(Caller caller, Spot from, std::string old_name, Spot to,
-                                      std::string new_name) override;
+                                      std::string new_name, std::optional<FileHandle> object) override;
   async::Task<Result<Page>> list(Caller caller, Spot directory, std::uint64_t cookie,
                                  ListVerifier verifier) override;
 

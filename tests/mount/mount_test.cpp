@@ -733,7 +733,7 @@ TEST_CASE(
   EngineClient other(m.server, "other");
   const nfs4::Caller who = user(0);
   const auto other_renames = [&](const std::string& from, const std::string& to) {
-    CHECK(other.run(other.engine.rename(who, other.root, from, other.root, to)));
+    CHECK(other.run(other.engine.rename(who, other.root, from, other.root, to, std::nullopt)));
   };
   m.server.add_file("/a", "old");
   std::string options;
@@ -780,7 +780,7 @@ TEST_CASE("F10 names that lead elsewhere are dropped while programs change the d
   for (int i = 0; i < kRounds; ++i) {
     const std::string from = "a" + std::to_string(i), to = "a" + std::to_string(i + 1);
     CHECK(content_of(m.path(from)) == "text");
-    CHECK(other.run(other.engine.rename(who, other.root, from, other.root, to)));
+    CHECK(other.run(other.engine.rename(who, other.root, from, other.root, to, std::nullopt)));
     CHECK(content_of(m.path(to)) == "text");
     CHECK(content_of(m.path(from)).empty());
   }

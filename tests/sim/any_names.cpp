@@ -42,7 +42,9 @@ async::Task<void> AnyWorker::rename() {
   };
   const bool may_be_same =
       std::ranges::any_of(moved, is_replaced) || (moved_unknown && (replaced_unknown || !replaced.empty()));
-  const bool may_be_missing = source.may_lead_to("", operation.begun());
+  const bool may_be_missing = source.may_lead_to("", operation.begun(), leaving);
+  const bool may_be_another = std::ranges::any_of(
+      replaced, [&](const std::string& key) { return std::ranges::find(moved, key) == moved.end(); });
   auto arrived = source.files(operation.begun());
   arrived.insert(arrived.end(), moved.begin(), moved.end());
   source.end(leaving, outcome, {""}, !may_be_same);
@@ -54,10 +56,12 @@ async::Task<void> AnyWorker::rename() {
     if (!may_be_missing) wrong(from + " is said not to be there");
     co_return;
   }
-  // If the server has forgotten that it made the rename, and neither name is there any more, the client cannot tell whether it
-  // was made (RFC 1813 4.8, nfs3/outcome.cpp).
+  // If the server has forgotten that it made the rename, and the new name leads to nothing or to another file than the one
+  // that this client believes the old name to lead to, the client cannot tell whether it was made (RFC 1813 4.8,
+  // nfs3/outcome.cpp).
   const bool is_unknown = done.error().kind() == ErrorKind::unknown_outcome;
-  if (is_unknown && target.may_lead_to("", operation.begun())) co_return;
+  if (is_unknown && (may_be_missing || may_be_another || target.may_lead_to("", operation.begun())))
+    co_return;
   may_fail("rename", done.error(), "");
 }
 

@@ -38,11 +38,11 @@ void NameOracle::prune() {
   std::erase_if(changes_, [&](const Change& change) { return !is_permitted(change, horizon); });
 }
 
-bool NameOracle::may_lead_to(const File& file, Tick begun) const {
+bool NameOracle::may_lead_to(const File& file, Tick begun, std::optional<ChangeId> but) const {
   return std::ranges::any_of(changes_, [&](const Change& change) {
     const bool fits =
         change.to.empty() ? !file.empty() : std::ranges::find(change.to, file) != change.to.end();
-    return fits && is_permitted(change, begun);
+    return fits && change.id != but && is_permitted(change, begun);
   });
 }
 

@@ -30,7 +30,9 @@ class NameOracle {
   /// `sure`: false if the name may lead elsewhere although the change was made.
   void end(ChangeId change, Outcome outcome, std::vector<File> to, bool sure = true);
 
-  [[nodiscard]] bool may_lead_to(const File& file, Tick begun) const;
+  /// Whether it may lead to the file, by a change that is not `but`.
+  [[nodiscard]] bool may_lead_to(const File& file, Tick begun,
+                                 std::optional<ChangeId> but = std::nullopt) const;
   [[nodiscard]] bool may_lead_somewhere(Tick begun) const;
   /// As far as they are known.
   [[nodiscard]] std::vector<File> files(Tick begun) const;

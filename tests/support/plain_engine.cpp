@@ -445,7 +445,7 @@ Answer<std::optional<Attributes>> PlainEngine::remove(Caller caller, Spot direct
 }
 
 Answer<Renamed> PlainEngine::rename(Caller caller, Spot from, std::string old_name, Spot to,
-                                    std::string new_name) {
+                                    std::string new_name, std::optional<FileHandle> /*object*/) {
   const auto failure = co_await begin("rename", caller);
   if (failure && !failure->executed) co_return failure->error;
   const auto source = walk_to_directory(from);

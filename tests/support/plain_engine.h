@@ -103,8 +103,8 @@ class PlainEngine final : public Engine, public engine::Promises {
   Answer<Made> link(Caller caller, Spot object, Spot directory, std::string name) override;
   Answer<std::optional<Attributes>> remove(Caller caller, Spot directory, std::string name,
                                            Removed what) override;
-  Answer<Renamed> rename(Caller caller, Spot from, std::string old_name, Spot to,
-                         std::string new_name) override;
+  Answer<Renamed> rename(Caller caller, Spot from, std::string old_name, Spot to, std::string new_name,
+                         std::optional<FileHandle> object) override;
   Answer<Page> list(Caller caller, Spot directory, std::uint64_t cookie, ListVerifier verifier) override;
   Answer<std::vector<std::byte>> get_xattr(Caller caller, FileHandle object, std::string name) override;
   async::Task<Status> set_xattr(Caller caller, FileHandle object, std::string name,

@@ -9,7 +9,8 @@
 //
 // The names cannot tell whether another client did the same at the same time. A directory that another client
 // made under the name at that moment counts as this client's own if its type and permission bits are those
-// asked for. A file that another client made again under a name that was removed here is removed.
+// asked for. A file that another client made again under a name that was removed here is removed. An object under
+// the new name of a rename counts as the renamed one, unless the caller knows the renamed one.
 #include <cerrno>
 
 #include "async/backoff.h"
@@ -103,7 +104,8 @@ async::Task<Result<std::optional<Attributes>>> ObjectOperations::remove(Caller c
 }
 
 async::Task<Result<Renamed>> ObjectOperations::rename(Caller caller, Spot from, std::string old_name, Spot to,
-                                                      std::string new_name) {
+                                                      std::string new_name,
+                                                      std::optional<FileHandle> object) {
   const Stamp before = stamp_of(from);
   for (Tries tries(session_);;) {
     auto renamed = co_await rename_once(caller, from, old_name, to, new_name);
@@ -120,8 +122,10 @@ async::Task<Result<Renamed>> ObjectOperations::rename(Caller caller, Spot from, 
     if (source->object) continue;
     auto target = co_await lookup(caller, to, new_name, false);
     if (!target) co_return renamed;
-    // The object has been removed under one of the two names, or never existed, which nothing tells.
-    if (!target->object) co_return renamed;
+    // The object has been removed under one of the two names, was renamed by another call, or never existed, which nothing
+    // tells.
+    const bool is_there = target->object && (!object || target->object->handle == *object);
+    if (!is_there) co_return renamed;
     co_return Renamed{std::move(source->directory), std::move(target->directory)};
   }
 }

@@ -556,7 +556,7 @@ TEST_CASE("F10 a file is opened by name only if the name still leads to it") {
   const std::uint64_t old = m.lookup("log").inode;
   nfsrdma::testing::EngineClient other(m.server, "other");
   const auto rotate = [&] {
-    CHECK(other.run(other.engine.rename(m.who, other.root, "log", other.root, "log.1")));
+    CHECK(other.run(other.engine.rename(m.who, other.root, "log", other.root, "log.1", std::nullopt)));
     m.server.add_file("/log", "second");
   };
   int flags = O_WRONLY | O_APPEND;
@@ -568,7 +568,7 @@ TEST_CASE("F10 a file is opened by name only if the name still leads to it") {
     flags = O_WRONLY | O_TRUNC;
   }
   SUBCASE("removed") {
-    CHECK(other.run(other.engine.rename(m.who, other.root, "log", other.root, "log.1")));
+    CHECK(other.run(other.engine.rename(m.who, other.root, "log", other.root, "log.1", std::nullopt)));
   }
   m.server.clear_calls();
   CHECK(m.error(m.files->open(m.who, old, flags)) == ESTALE);

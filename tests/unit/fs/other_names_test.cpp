@@ -50,7 +50,7 @@ struct SeveralNames : nfsrdma::testing::MountedEngine {
       }(files->loop()));
   }
   void other_renames(const std::string& from, const std::string& to) {
-    CHECK(other->run(other->engine.rename(who, other->root, from, other->root, to)));
+    CHECK(other->run(other->engine.rename(who, other->root, from, other->root, to, std::nullopt)));
   }
   void other_links(const std::string& from, const std::string& to) {
     const auto found = other->run(find_name(other->engine, who, other->root, from));

@@ -110,7 +110,7 @@ TEST_CASE("nfs2: objects of every kind, made, looked at and removed") {
   const auto file = s.get(s.engine->find(s.who, {root, {"f"}}));
   CHECK(s.get(s.engine->link(s.who, file.handle, root, "g")).object.handle == file.handle);
   CHECK(s.get(s.engine->attributes(s.who, file.handle)).links == 2);
-  (void)s.get(s.engine->rename(s.who, root, "g", root, "h"));
+  (void)s.get(s.engine->rename(s.who, root, "g", root, "h", std::nullopt));
   CHECK(s.error(s.engine->find(s.who, {root, {"g"}})) == ENOENT);
   (void)s.get(s.engine->remove(s.who, root, "h", Engine::Removed::file));
   (void)s.get(s.engine->remove(s.who, root, "d", Engine::Removed::directory));
@@ -281,7 +281,7 @@ TEST_CASE("U1 NFSv2: READ and READLINK have Write chunks, WRITE and SYMLINK Read
   const auto link = s.get(s.engine->make_symlink(s.who, s.root, "l", pattern(1000)));
   (void)s.get(s.engine->read_link(s.who, link.object.handle));
   (void)s.get(s.engine->list(s.who, s.root, 0, {}));
-  (void)s.get(s.engine->rename(s.who, s.root, "l", s.root, std::string(200, 'n')));
+  (void)s.get(s.engine->rename(s.who, s.root, "l", s.root, std::string(200, 'n'), std::nullopt));
   bool read = false, written = false;
   for (const SeenCall& call : s.server.calls()) {
     CAPTURE(call.operations());

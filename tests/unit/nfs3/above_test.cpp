@@ -104,7 +104,7 @@ TEST_CASE("nfs3: a directory above the exports cannot be changed, and the server
   CHECK(m.s.error(m.engine.open_at(m.s.who, top, "f", engine::Access::both, engine::Engine::Creation())) ==
         EROFS);
   CHECK(m.s.error(m.engine.remove(m.s.who, top, "srv", engine::Engine::Removed::directory)) == EROFS);
-  CHECK(m.s.error(m.engine.rename(m.s.who, top, "srv", top, "other")) == EROFS);
+  CHECK(m.s.error(m.engine.rename(m.s.who, top, "srv", top, "other", std::nullopt)) == EROFS);
   CHECK(m.s.error(m.engine.read_link(m.s.who, top)) == EINVAL);
   CHECK(m.s.error(m.engine.get_acl(m.s.who, top)) == EOPNOTSUPP);
   CHECK(m.s.server.calls().empty());

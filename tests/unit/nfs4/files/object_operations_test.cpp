@@ -204,7 +204,7 @@ TEST_CASE("objects: a lost Reply is recovered, and nothing is done twice") {
   CHECK(ok(c.run(c.engine.make_directory(nullptr, c.root, "d", 0700))));
   CHECK(m.server.succeeded(OP_CREATE) == 1);
   m.server.drop_after(OP_RENAME);
-  CHECK(ok(c.run(c.engine.rename(nullptr, c.root, "d", c.root, "e"))));
+  CHECK(ok(c.run(c.engine.rename(nullptr, c.root, "d", c.root, "e", std::nullopt))));
   CHECK(m.server.succeeded(OP_RENAME) == 1);
   m.server.drop_after(OP_REMOVE);
   CHECK(ok(c.run(c.engine.remove(nullptr, c.root, "e", Engine::Removed::file))));
@@ -227,7 +227,7 @@ TEST_CASE("objects: remove, rename and link tell what became of the directories"
   EngineClient& c = m.connect();
   const nfs_fh4 d = c.handle("/d"), e = c.handle("/e"), a = c.handle("/d/a");
   m.server.clear_calls();
-  auto moved = c.run(c.engine.rename(nullptr, d, "a", e, "b"));
+  auto moved = c.run(c.engine.rename(nullptr, d, "a", e, "b", std::nullopt));
   REQUIRE(ok(moved));
   CHECK(m.server.calls().size() == 1);
   const auto change_of = [&](const nfs_fh4& of) { return c.run(c.engine.attributes(nullptr, of))->change; };
@@ -244,7 +244,7 @@ TEST_CASE("objects: remove, rename and link tell what became of the directories"
   CHECK((*removed)->change == change_of(d));
   CHECK(errno_of(c.run(c.engine.remove(nullptr, d, "again", Engine::Removed::file))) == ENOENT);
   CHECK(errno_of(c.run(c.engine.remove(nullptr, c.root, "e", Engine::Removed::file))) == ENOTEMPTY);
-  CHECK(errno_of(c.run(c.engine.rename(nullptr, d, "x", e, "y"))) == ENOENT);
+  CHECK(errno_of(c.run(c.engine.rename(nullptr, d, "x", e, "y", std::nullopt))) == ENOENT);
 }
 
 TEST_CASE("objects: directories are read page by page, with handles") {

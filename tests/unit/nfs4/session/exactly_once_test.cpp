@@ -689,7 +689,8 @@ TEST_CASE("S10 a restart in the middle of what is not idempotent: done once, and
       CHECK(ok(s.across_restart(OP_REMOVE, c.engine.remove(nullptr, c.root, "old", Engine::Removed::file))));
     }
     SUBCASE("rename") {
-      CHECK(ok(s.across_restart(OP_RENAME, c.engine.rename(nullptr, c.root, "old", c.root, "new"))));
+      CHECK(ok(
+          s.across_restart(OP_RENAME, c.engine.rename(nullptr, c.root, "old", c.root, "new", std::nullopt))));
       CHECK(s.m.server.content("/new") == "text");
       CHECK_FALSE(s.m.server.content("/old"));
     }

@@ -106,7 +106,7 @@ TEST_CASE("crossing: what is done below is done with the directory's flavour") {
   REQUIRE(ok(page));
   REQUIRE(page->entries.size() == 2);
   CHECK(page->entries[0].handle->mark == mark(kInt));
-  CHECK(ok(c.run(c.engine.rename(nullptr, top, "new", top, "old"))));
+  CHECK(ok(c.run(c.engine.rename(nullptr, top, "new", top, "old", std::nullopt))));
   CHECK(m.seen() == Flavors{kInt});
 }
 
@@ -134,8 +134,8 @@ TEST_CASE("crossing: nothing is moved between the two") {
   Places m;
   EngineClient& c = m.connect_with(kAll);
   const nfs_fh4 below = c.handle("/x/d"), above = c.handle("/y");
-  CHECK(errno_of(c.run(c.engine.rename(nullptr, below, "f", above, "f"))) == EXDEV);
-  CHECK(errno_of(c.run(c.engine.rename(nullptr, above, "g", below, "g"))) == EXDEV);
+  CHECK(errno_of(c.run(c.engine.rename(nullptr, below, "f", above, "f", std::nullopt))) == EXDEV);
+  CHECK(errno_of(c.run(c.engine.rename(nullptr, above, "g", below, "g", std::nullopt))) == EXDEV);
   CHECK(errno_of(c.run(c.engine.link(nullptr, c.handle("/y/g"), below, "g"))) == EXDEV);
 }
 

@@ -351,7 +351,7 @@ TEST_CASE("S10 a rename goes on as long as its caller waits, however often the s
   EngineClient& c = m.client.emplace(m.server, "engine", patient);
   m.server.add_file("/a", "text");
   m.server.hold(OP_RENAME, false);
-  auto renaming = c.engine.rename(nullptr, c.root, "a", c.root, "b");
+  auto renaming = c.engine.rename(nullptr, c.root, "a", c.root, "b", std::nullopt);
   c.start(renaming);
   constexpr int kRestarts = 12;
   for (int i = 0; i < kRestarts; ++i) {

@@ -57,7 +57,7 @@ struct Client40 : OnLoop {
   }
   void close(OpenRef& file) { CHECK(ok(run(files.close(std::move(file))))); }
   void rename(const char* from, const char* to) {
-    CHECK(ok(run(engine.rename(nullptr, root, from, root, to))));
+    CHECK(ok(run(engine.rename(nullptr, root, from, root, to, std::nullopt))));
   }
 
   static nfs4::SessionOptions session_options(std::uint32_t slots,
@@ -462,7 +462,7 @@ TEST_CASE(
   (void)c.run(c.engine.list(nullptr, c.root, 0, {}));
   c.turn_for(100ms);
   m.server.hold(OP_RENAME);  // executed, and not answered
-  auto renaming = c.engine.rename(nullptr, c.root, "f", c.root, "new");
+  auto renaming = c.engine.rename(nullptr, c.root, "f", c.root, "new", std::nullopt);
   c.start(renaming);
   REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
   CHECK(m.server.content("/new") == "text");
