@@ -52,6 +52,10 @@ struct Place {
   std::string name;
   /// The name has just been looked up, so the server need not check again where it leads.
   bool fresh = false;
+
+  [[nodiscard]] bool is_same(const Place& other) const {
+    return name == other.name && directory == other.directory;
+  }
 };
 
 }  // namespace nfsrdma::engine

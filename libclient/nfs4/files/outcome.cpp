@@ -107,9 +107,15 @@ async::Task<Result<Renamed>> ObjectOperations::rename(Caller caller, Spot from, 
                                                       std::string new_name,
                                                       std::optional<FileHandle> object) {
   const Stamp before = stamp_of(from);
+  std::optional<OpenRecovery::Renaming> renaming;
+  if (object && from.is_handle() && to.is_handle()) renaming.emplace(session_.open_recovery(), *object);
+  const auto made = [&] {
+    if (renaming) renaming->made({*from.from, old_name}, {*to.from, new_name});
+  };
   for (Tries tries(session_);;) {
     auto renamed = co_await rename_once(caller, from, old_name, to, new_name);
     if (renamed) {
+      made();
       saw(from, renamed->source);
       saw(to, renamed->target);
     }
@@ -126,6 +132,7 @@ async::Task<Result<Renamed>> ObjectOperations::rename(Caller caller, Spot from, 
     // tells.
     const bool is_there = target->object && (!object || target->object->handle == *object);
     if (!is_there) co_return renamed;
+    made();
     co_return Renamed{std::move(source->directory), std::move(target->directory)};
   }
 }

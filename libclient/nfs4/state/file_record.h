@@ -73,6 +73,7 @@ struct FileRecord {
   // `mark`: that of the open which was granted the delegation.
   nfs_fh4 file;
   std::vector<Open*> opens;  // registered opens (opens.h), in the order of their owners
+  unsigned renames = 0;      // RENAMEs of this client that are under way (OpenRecovery::Renaming)
   async::Rarely<Delegation> delegation;
   DeferredData deferred;
   HoleHint holes;

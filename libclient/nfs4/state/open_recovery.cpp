@@ -197,6 +197,22 @@ void OpenRecovery::take(Open& open, const OPEN4resok& ok, std::uint32_t asked, C
   open.reclaimable = true;
 }
 
+void OpenRecovery::Renaming::made(const engine::Place& from, const engine::Place& to) {
+  if (!file_) return;
+  for (Open* const open : file_->opens) {
+    if (open->place && open->place->is_same(from)) open->place = to;
+  }
+}
+
+/// Returns whether this client has renamed the file since it was opened by the name `used`. Waits for a RENAME that is under
+/// way, because the server may have made it already.
+async::Task<bool> OpenRecovery::was_renamed(std::shared_ptr<Open> held, engine::Place used,
+                                            async::TimePoint deadline) {
+  const auto record = held->record;
+  const bool in_time = co_await async::until(reopened_, deadline, [&record] { return record->renames == 0; });
+  co_return in_time && held->place && !held->place->is_same(used);
+}
+
 async::Task<Status> OpenRecovery::reopen(std::shared_ptr<Open> held, stateid4 used, nfsstat4 why,
                                          async::TimePoint deadline) {
   Open& open = *held;
@@ -216,7 +232,12 @@ async::Task<Status> OpenRecovery::reopen(std::shared_ptr<Open> held, stateid4 us
   Status done;
   for (Retries retries(parts_.calls.loop(), deadline);;) {
     status = NFS4_OK;
+    const async::Rarely<engine::Place> name = open.place;
     done = co_await claim(held, Claim::anew, used, deadline, status);
+    if (!done && status != NFS4_OK && name && !parts_.calls.version().opens_by_handle) {
+      const bool renamed = co_await was_renamed(held, *name, deadline);
+      if (renamed) continue;
+    }
     // If the server asks to wait, CallLayer::call() itself has waited.
     if (done || retry_of(status) != Retry::some_times) break;
     const bool again = co_await retries.again(status);

@@ -14,7 +14,7 @@
 //
 // An OPEN is not sent any more once the open has got another stateid that gives the access it needs, as when
 // a recovery has reclaimed it meanwhile. In NFSv4.0 the OPEN is by name, and the name may lead to another file
-// by then.
+// by then. If this client itself has renamed the file, it is opened by the new name (Renaming).
 //
 // If an OPEN has found another file, or the file is closed while its OPEN is under way, the state that the
 // OPEN returns is given back, unless it is that of another open: of the owner who has that other file open, or
@@ -24,7 +24,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
+#include "async/under_way.h"
 #include "nfs4/compound/retries.h"
 #include "nfs4/state/delegations.h"
 #include "nfs4/state/lock_recovery.h"
@@ -57,8 +59,10 @@ class OpenRecovery {
   async::Task<Status> renew(std::shared_ptr<Open> open);
   /// Reclaims all registered opens with their locks, under a new client id.
   async::Task<Status> reclaim_all(async::TimePoint deadline);
+  class Renaming;
 
  private:
+  async::Task<bool> was_renamed(std::shared_ptr<Open> held, engine::Place used, async::TimePoint deadline);
   async::Task<Status> reclaim_each(async::TimePoint deadline, const Retries& retries, nfsstat4& trouble);
   async::Task<Status> reclaim(std::shared_ptr<Open> open, async::TimePoint deadline, const Retries& retries,
                               nfsstat4& trouble);
@@ -69,6 +73,20 @@ class OpenRecovery {
 
   const Dependencies parts_;
   async::Event reopened_;
+};
+
+/// A RENAME of a file by this client, while it is under way. It changes the name by which opens of the file are opened again.
+class OpenRecovery::Renaming {
+ public:
+  Renaming(OpenRecovery& recovery, const nfs_fh4& file) : file_(recovery.parts_.opens.file(file)) {
+    if (file_) counted_.emplace(file_->renames, recovery.reopened_);
+  }
+  /// Called when the server has renamed the file.
+  void made(const engine::Place& from, const engine::Place& to);
+
+ private:
+  const Opens::Files::Found file_;
+  std::optional<async::Counted> counted_;
 };
 
 }  // namespace nfsrdma::nfs4

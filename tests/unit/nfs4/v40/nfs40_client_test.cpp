@@ -186,6 +186,42 @@ TEST_CASE(
   CHECK(m.server.open_states() == 0);
 }
 
+TEST_CASE("S11 sessionless: a file that this client has renamed is opened again by its new name") {
+  Scene40 m;
+  Client40& c = m.connect();
+  OpenRef f = c.opened("f", OPEN4_SHARE_ACCESS_READ);
+  std::array<std::byte, 4> data{};
+  auto renaming = c.engine.rename(nullptr, c.root, "f", c.root, "moved", f->state().file);
+  m.server.answer(OP_READ, NFS4ERR_BAD_STATEID);
+  SUBCASE("if it was renamed before") {
+    CHECK(ok(c.run(std::move(renaming))));
+    CHECK(ok(c.run(f->read(data, 0))));
+    CHECK(m.server.count(OP_OPEN) == 2);
+    c.close(f);
+  }
+  SUBCASE("if the answer of the RENAME is still to come") {
+    m.server.hold(OP_RENAME);
+    c.start(renaming);
+    auto reading = f->read(data, 0);
+    c.start(reading);
+    REQUIRE(c.turn_until([&] { return m.server.count(OP_OPEN) == 2; }));
+    c.turn_for(100ms);
+    CHECK_FALSE(reading.done());
+    m.server.release();
+    REQUIRE(c.turn_until([&] { return reading.done(); }, 10s));
+    CHECK(ok(reading.await_resume()));
+    REQUIRE(c.turn_until([&] { return renaming.done(); }));
+    CHECK(ok(renaming.await_resume()));
+    c.close(f);
+  }
+  SUBCASE("and is lost if somebody else has renamed it") {
+    c.rename("f", "elsewhere");  // as by somebody else
+    CHECK(errno_of(c.run(std::move(renaming))) == ENOENT);
+    CHECK(errno_of(c.run(f->read(data, 0))) == ENOENT);
+    CHECK(errno_of(c.run(c.files.close(std::move(f)))) == ENOENT);
+  }
+}
+
 TEST_CASE(
     "sessionless: an OPEN by a name that leads to another file leaves that file open for those who have it") {
   Scene40 m;
