@@ -47,13 +47,13 @@ class Request final : public SlotQueue::Waiter {
   void end() { std::exchange(use_, std::nullopt)->answered(); }
   using Waiter::is_waiting;
   using Waiter::stop_waiting;
-  std::function<void()> then = [] {};
+  std::function<void()> then;  // called once
 
  private:
   void on_slot(MaybeUse use) override {
     log_ += use ? name_ : static_cast<char>(name_ - 'a' + 'A');
     use_ = std::move(use);
-    then();
+    if (const auto once = std::exchange(then, {})) once();
   }
   Queueing& all_;
   std::string& log_;
@@ -201,7 +201,6 @@ TEST_CASE("slot queue: who is served may end at once, leave others, and join aga
     b.reset();         // destroyed while it waits
     d.stop_waiting();  // and one that leaves
     d.stop_waiting();
-    a.then = [] {};
     a.end();
     a.join();
   };
