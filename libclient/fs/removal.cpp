@@ -312,8 +312,9 @@ async::Task<Status> Removal::rename(Renaming what) {
   co_return Status();
 }
 
-/// Notes which object the old name is believed to lead to, or else does lead to, because a rename whose answer is lost can be
-/// told from another one only by it. The kernel looks a name up before it renames it, so the server is hardly ever asked.
+/// Notes which object the old name is believed to lead to. If nothing is believed, asks the server. Whether a rename was made
+/// whose answer is lost is told by where that object is. The server is hardly ever asked, because the kernel looks a name up
+/// before it renames it.
 async::Task<Status> Removal::look_up_old(Renaming& what) {
   if (what.object) co_return Status();
   if (const auto believed = inodes_.believed_at(what.source->id, what.old_name).inode) {

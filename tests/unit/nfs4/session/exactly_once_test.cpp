@@ -734,6 +734,22 @@ TEST_CASE("S10 a name that somebody else has made meanwhile is not taken for one
   CHECK(s.m.server.content("/d") == "another's");
 }
 
+TEST_CASE("S10 a new name is the sign of a rename only if it leads to the renamed object") {
+  Storm s(true);
+  EngineClient& c = s.c();
+  SUBCASE("it does") {
+    const auto renamed =
+        s.across_restart(OP_RENAME, c.engine.rename(nullptr, c.root, "old", c.root, "new", c.handle("/old")));
+    CHECK(ok(renamed));
+  }
+  SUBCASE("it leads to another object") {
+    const auto renamed = s.across_restart(
+        OP_RENAME, c.engine.rename(nullptr, c.root, "old", c.root, "new", c.handle("/empty")));
+    REQUIRE_FALSE(renamed);
+    CHECK(renamed.error().kind() == ErrorKind::unknown_outcome);
+  }
+}
+
 TEST_CASE("S10 an outcome stays unknown if the names that would tell it cannot be looked at") {
   Storm s(true);
   EngineClient& c = s.c();
