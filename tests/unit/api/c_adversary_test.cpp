@@ -538,6 +538,7 @@ TEST_CASE("adversary: a poller misses nothing while other threads run the loop, 
     std::array<char, 4> room{};
     (void)nfsrdma_pread(file, room.data(), 4, 0, nullptr, nullptr);
   });
+  REQUIRE(eventually([&] { return v.server.held() == 1; }));
   std::this_thread::sleep_for(50ms);
   polls = 0;
   const Stopwatch watch;
