@@ -118,8 +118,10 @@ void Loop::remove_end_of_turn(std::uint64_t id) {
 }
 
 Task<void> Loop::run_spawned(Loop& loop, std::uint64_t id, Task<void> task) {
-  co_await std::move(task);
+  co_await task;
   loop.ended_.push_back(id);
+  // What the task holds goes at once, and not only when this frame is destroyed, at the end of the turn.
+  const Task<void> ended = std::move(task);
 }
 
 std::uint64_t Loop::spawn(Task<void> task) {

@@ -42,8 +42,10 @@ class Tasks {
 
  private:
   static Task<void> run(Tasks& tasks, std::uint64_t number, Task<void> task) {
-    co_await std::move(task);
+    co_await task;
     tasks.running_.erase(number);
+    // The objects in the task's frame may use the owner, which may be gone before the loop destroys this frame.
+    const Task<void> ended = std::move(task);
   }
 
   Loop& loop_;

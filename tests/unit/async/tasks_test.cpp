@@ -161,6 +161,20 @@ TEST_CASE("async: Tasks hold what has not ended, and destroy it with themselves"
   CHECK(log == "ab");
 }
 
+TEST_CASE("async: a task that has ended holds nothing any more, although its turn has not") {
+  const auto held_until_now = [](std::shared_ptr<int> /*held*/) -> Task<void> { co_return; };
+  const auto held = std::make_shared<int>(1);
+  Still m;
+  Tasks tasks(m.loop);
+  SUBCASE("one of an owner") {
+    tasks.spawn(held_until_now(held));
+  }
+  SUBCASE("one of the loop") {
+    m.loop.spawn(held_until_now(held));
+  }
+  CHECK(held.use_count() == 1);
+}
+
 // ---- Waiting for what is so ----
 
 namespace {
