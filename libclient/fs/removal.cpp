@@ -312,9 +312,9 @@ async::Task<Status> Removal::rename(Renaming what) {
   co_return Status();
 }
 
-/// Notes which object the old name is believed to lead to. If nothing is believed, asks the server. Whether a rename was made
-/// whose answer is lost is told by where that object is. The server is hardly ever asked, because the kernel looks a name up
-/// before it renames it.
+/// Sets `what.object` to the object that the old name is believed to lead to, or asks the server if nothing is believed. If
+/// the answer of the rename is lost, the place of that object shows whether the rename was made. The server is hardly ever
+/// asked, because the kernel looks a name up before it renames it.
 async::Task<Status> Removal::look_up_old(Renaming& what) {
   if (what.object) co_return Status();
   if (const auto believed = inodes_.believed_at(what.source->id, what.old_name).inode) {
@@ -388,6 +388,8 @@ async::Task<Result<Renamed>> Removal::rename_over_renamed(Renaming what, std::sh
   HiddenName where = hiding_place(*what.target, what.caller);
   auto away = co_await engine_.rename(what.caller, where.directory, what.new_name, where.directory,
                                       where.name, replaced->handle);
+  // Somebody has removed the file that was to be replaced.
+  if (!away && away.error().errno_value() == ENOENT) co_return co_await rename_now(std::move(what));
   if (!away) co_return away.error();
   auto renamed = co_await rename_now(what);
   if (renamed) {

@@ -330,7 +330,7 @@ TEST_CASE("F8 removal: a directory whose last hidden name is just going is repla
     m.engine.nodes[50].type = FileType::directory;
     m.take_calls();
     m.engine.fail("rename", refusal);
-    CHECK(m.rename("d", "r") == refusal);  // the file is open
+    CHECK(m.rename("d", "r") == refusal);             // the file is open
     CHECK(m.take_calls() == "lookup lookup rename");  // of both names
     m.engine.fail("rename", refusal);
     file->closing = true;
@@ -416,6 +416,16 @@ TEST_CASE("F8 removal: without links an open file that is replaced is renamed, a
     CHECK(m.rename("from", "to") == 0);
     CHECK(m.names() == "*to");
     CHECK(m.take_calls() == "lookup lookup rename rename");
+  }
+  SUBCASE("and is renamed over nothing if somebody else has just removed it") {
+    m.engine.hold("rename");
+    auto renamed = m.renaming("from", "to");
+    m.start(renamed);
+    m.engine.nodes[1].names.erase("to");
+    m.engine.release("rename");
+    CHECK(m.finish(renamed));
+    CHECK(m.names() == "to");
+    CHECK(m.number("to") != number);
   }
   SUBCASE("refused") {
     m.engine.hold("rename");
