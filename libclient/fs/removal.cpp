@@ -273,10 +273,6 @@ async::Task<void> Removal::closed(std::shared_ptr<Inode> inode) {
 
 // ---- renaming ----
 
-Error Removal::no_such_name(const std::string& name) {
-  return {ErrorKind::usage, ENOENT, "rename", name, "there is no such name"};
-}
-
 async::Task<Status> Removal::rename(Renaming what) {
   auto replacing = co_await leave_name(*what.target, what.new_name);
   freshness_.renaming();
@@ -312,25 +308,25 @@ async::Task<Status> Removal::rename(Renaming what) {
   co_return Status();
 }
 
-/// Sets `what.object` to the object that the old name is believed to lead to, or asks the server if nothing is believed. If
-/// the answer of the rename is lost, the place of that object shows whether the rename was made. The server is hardly ever
-/// asked, because the kernel looks a name up before it renames it.
+/// Asks the server for the object that the old name leads to.
 async::Task<Status> Removal::look_up_old(Renaming& what) {
-  if (what.object) co_return Status();
-  if (const auto believed = inodes_.believed_at(what.source->id, what.old_name).inode) {
-    what.object = believed->handle;
-    co_return Status();
-  }
   const auto found = co_await find_name(engine_, what.caller, what.source->handle, what.old_name);
   if (!found) co_return found.error();
-  if (!*found) co_return no_such_name(what.old_name);
+  if (!*found) co_return Error(ErrorKind::usage, ENOENT, "rename", what.old_name, "there is no such name");
   what.object = (*found)->handle;
   co_return Status();
 }
 
 async::Task<Result<Renamed>> Removal::rename_now(Renaming what) {
-  const auto looked = co_await look_up_old(what);
-  if (!looked) co_return looked.error();
+  // If the answer is lost, the place of the object shows whether the rename was made. The server is hardly ever asked for it,
+  // because the kernel looks a name up before it renames it.
+  if (const auto believed = inodes_.believed_at(what.source->id, what.old_name).inode;
+      believed && !what.object)
+    what.object = believed->handle;
+  if (!what.object) {
+    const auto looked = co_await look_up_old(what);
+    if (!looked) co_return looked.error();
+  }
   auto renamed = co_await engine_.rename(what.caller, what.source->handle, what.old_name, what.target->handle,
                                          what.new_name, what.object);
   if (!renamed && is_refusal(renamed.error())) co_return renamed;
@@ -349,10 +345,8 @@ async::Task<Result<Renamed>> Removal::rename_now(Renaming what) {
 /// Renames over `replaced`, which is null, or is open here and needs a hidden name when it loses its name.
 async::Task<Result<Renamed>> Removal::rename_over(Renaming what, std::shared_ptr<Inode> replaced) {
   if (!replaced || replaced->names.is_hidden()) co_return co_await rename_now(std::move(what));
-  auto source = co_await find_name(engine_, what.caller, what.source->handle, what.old_name);
-  if (!source) co_return source.error();
-  if (!*source) co_return no_such_name(what.old_name);
-  what.object = (*source)->handle;
+  const auto looked = co_await look_up_old(what);
+  if (!looked) co_return looked.error();
   // The two names are links of one file: POSIX demands that rename() does nothing then, and servers comply.
   if (what.object == replaced->handle) co_return co_await rename_now(std::move(what));
   // In a sticky directory the caller might be able to make a link to another user's file, but not to remove

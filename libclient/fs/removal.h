@@ -147,7 +147,6 @@ class Removal {
   async::Task<Result<Renamed>> rename_over_linked(Renaming what, std::shared_ptr<Inode> replaced,
                                                   HiddenName where);
   async::Task<Result<Renamed>> rename_over_renamed(Renaming what, std::shared_ptr<Inode> replaced);
-  static Error no_such_name(const std::string& name);
   async::Task<Status> look_up_old(Renaming& what);
   async::Task<Result<Renamed>> rename_now(Renaming what);
   void unlinked(const Inode& directory, const std::string& name, bool sure);
