@@ -93,11 +93,26 @@ async::Task<Status> OpenRecovery::renew(std::shared_ptr<Open> open) {
 }
 
 /// Sends an OPEN by file handle: CLAIM_PREVIOUS in the grace period, else CLAIM_FH (RFC 8881 18.16). In
-/// NFSv4.0 the latter is CLAIM_NULL, followed by a check that the name led to the file. `replaced`: the
-/// stateid that Claim::anew is to replace; once it is replaced nothing more is sent. `status`: the server's
-/// refusal; NFS4_OK also if there was no answer.
+/// NFSv4.0 the latter is CLAIM_NULL, followed by a check that the name led to the file; if it did not and this
+/// client has renamed the file, the new name is taken. `replaced`: the stateid that Claim::anew is to replace;
+/// once it is replaced nothing more is sent. `status`: the server's refusal; NFS4_OK also if there was no
+/// answer.
 async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, stateid4 replaced,
                                         async::TimePoint deadline, nfsstat4& status) {
+  const bool by_name = how == Claim::anew && !parts_.calls.version().opens_by_handle;
+  for (;;) {
+    status = NFS4_OK;
+    const async::Rarely<engine::Place> name = open->place;
+    const Status done = co_await claim_once(open, how, replaced, deadline, status);
+    if (done || status == NFS4_OK || !by_name || !name) co_return done;
+    const bool renamed = co_await was_renamed(open, *name, deadline);
+    if (!renamed) co_return done;
+  }
+}
+
+/// As claim(), by the name that is known now.
+async::Task<Status> OpenRecovery::claim_once(std::shared_ptr<Open> open, Claim how, stateid4 replaced,
+                                             async::TimePoint deadline, nfsstat4& status) {
   CallLayer& calls = parts_.calls;
   const auto is_needless = [open, how, replaced] {
     return how == Claim::anew && is_replaced(*open, replaced);
@@ -133,7 +148,7 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, s
   const nfs_fh4 file = by_name ? found.get<NFS4_OK>()->object : open->file;
   if (calls.version().keeps_seqids) {
     auto settled = co_await calls.settle_owner(*reply, ok, file, open->caller);
-    if (is_repeated_answer(settled)) co_return co_await claim(open, how, replaced, deadline, status);
+    if (is_repeated_answer(settled)) co_return co_await claim_once(open, how, replaced, deadline, status);
     if (!settled) co_return settled;
   }
   if (file != open->file) {
@@ -150,7 +165,7 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, s
   }
   if (opening.is_over(ok.stateid, *reply)) {
     if (reply->epoch() == calls.epoch()) parts_.delegations.take(*open, ok.delegation);
-    co_return co_await claim(open, how, replaced, deadline, status);
+    co_return co_await claim_once(open, how, replaced, deadline, status);
   }
   const bool another = ok.stateid.other != open->stateid.other;
   take(*open, ok, asked, how);
@@ -231,13 +246,7 @@ async::Task<Status> OpenRecovery::reopen(std::shared_ptr<Open> held, stateid4 us
   nfsstat4 status = NFS4_OK;
   Status done;
   for (Retries retries(parts_.calls.loop(), deadline);;) {
-    status = NFS4_OK;
-    const async::Rarely<engine::Place> name = open.place;
     done = co_await claim(held, Claim::anew, used, deadline, status);
-    if (!done && status != NFS4_OK && name && !parts_.calls.version().opens_by_handle) {
-      const bool renamed = co_await was_renamed(held, *name, deadline);
-      if (renamed) continue;
-    }
     // If the server asks to wait, CallLayer::call() itself has waited.
     if (done || retry_of(status) != Retry::some_times) break;
     const bool again = co_await retries.again(status);

@@ -68,6 +68,8 @@ class OpenRecovery {
                               nfsstat4& trouble);
   async::Task<Status> claim(std::shared_ptr<Open> open, Claim how, stateid4 replaced,
                             async::TimePoint deadline, nfsstat4& status);
+  async::Task<Status> claim_once(std::shared_ptr<Open> open, Claim how, stateid4 replaced,
+                                 async::TimePoint deadline, nfsstat4& status);
   void give_back(const nfs_fh4& file, const OPEN4resok& ok, std::uint32_t asked, std::uint64_t owner);
   void take(Open& open, const OPEN4resok& ok, std::uint32_t asked, Claim how);
 
