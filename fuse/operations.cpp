@@ -388,6 +388,11 @@ int flags_for(const Mount& mount, int flags) {
   return flags & ~O_APPEND;
 }
 
+/// Returns the id of the thread that made the system call.
+std::uint32_t thread_of(fuse_req_t raw) {
+  return static_cast<std::uint32_t>(fuse_req_ctx(raw)->pid);
+}
+
 Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t ino, fuse_file_info info,
                      std::uint32_t thread) {
   const int flags = flags_for(mount, info.flags);
@@ -413,15 +418,14 @@ Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t
 }
 void op_open(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info) {
   const Asked b(raw);
-  b.go(open_task(b.mount, b.request, b.caller, ino, *info,
-                 static_cast<std::uint32_t>(fuse_req_ctx(raw)->pid)));
+  b.go(open_task(b.mount, b.request, b.caller, ino, *info, thread_of(raw)));
 }
 
 Task<void> create_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t parent, std::string name,
-                       mode_t mode, mode_t umask, fuse_file_info info) {
+                       mode_t mode, mode_t umask, fuse_file_info info, std::uint32_t thread) {
   mode = co_await masked(mount, caller, parent, mode, umask);
   auto created = co_await mount.files().create(std::move(caller), parent, std::move(name), mode,
-                                               flags_for(mount, info.flags));
+                                               flags_for(mount, info.flags), thread);
   if (!created) {
     request->error(created.error());
     co_return;
@@ -436,7 +440,8 @@ Task<void> create_task(Mount& mount, RequestRef request, Caller caller, fuse_ino
 }
 void op_create(fuse_req_t raw, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
   const Asked b(raw);
-  b.go(create_task(b.mount, b.request, b.caller, parent, name, mode, fuse_req_ctx(raw)->umask, *info));
+  b.go(create_task(b.mount, b.request, b.caller, parent, name, mode, fuse_req_ctx(raw)->umask, *info,
+                   thread_of(raw)));
 }
 
 void op_read(fuse_req_t raw, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {

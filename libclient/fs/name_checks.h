@@ -59,6 +59,8 @@ class NameChecks final : Part {
   [[nodiscard]] std::optional<std::uint64_t> take_second_try(std::uint32_t thread, const Inode& inode) {
     return second_tries_.take(thread, inode.id, loop_.now());
   }
+  /// Called when the thread opens a file in another way.
+  void forget_second_try(std::uint32_t thread) { second_tries_.forget(thread); }
   /// Returns the error for an open by a name that leads elsewhere, or that may be such a name. The kernel then looks up
   /// each name of the path again.
   [[nodiscard]] Error refused_by_name(Inode& inode, std::uint32_t thread);

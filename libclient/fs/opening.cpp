@@ -137,9 +137,10 @@ async::Task<Result<OpenedFile>> Opening::open(Caller caller, std::uint64_t id, i
 }
 
 async::Task<Result<OpenedFile>> Opening::create(Caller caller, std::uint64_t directory, std::string name,
-                                                std::uint32_t mode, int flags) {
+                                                std::uint32_t mode, int flags, std::uint32_t thread) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
+  name_checks_.forget_second_try(thread);
   Engine::Creation how;
   how.mode = mode;
   how.exclusive = (flags & O_EXCL) != 0;

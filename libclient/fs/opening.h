@@ -57,7 +57,7 @@ class Opening : Part {
   async::Task<Result<OpenedFile>> open(Caller caller, std::uint64_t inode, int flags,
                                        std::uint32_t thread = 0);
   async::Task<Result<OpenedFile>> create(Caller caller, std::uint64_t directory, std::string name,
-                                         std::uint32_t mode, int flags);
+                                         std::uint32_t mode, int flags, std::uint32_t thread = 0);
 
  private:
   [[nodiscard]] std::optional<Place> place_of(const Inode& inode, bool fresh) const;

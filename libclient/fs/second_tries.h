@@ -7,7 +7,8 @@
 // Rules:
 //   Which open is a second try?       The thread's next open, if it is of the same inode and comes within kFor.
 //   What ends it before?              A LOOKUP that finds something else at one of the inode's names: the walk has then
-//                                     ended elsewhere, and what the thread opens later is no repetition.
+//                                     ended elsewhere, and what the thread opens later is no repetition. Also a
+//                                     creation by the thread, which is its repetition and opens the file by name.
 //
 // Bounded: kMost threads. Pure, confined to the loop's thread.
 #pragma once
@@ -42,6 +43,8 @@ class SecondTries {
     const bool is_second = !one.empty() && one.mapped().inode == inode && now < one.mapped().until;
     return is_second ? std::optional(one.mapped().found) : std::nullopt;
   }
+  /// Called when the thread opens a file without a second try, so that its next open is not one.
+  void forget(std::uint32_t thread) { tries_.erase(thread); }
   /// Ends the second tries at the inodes for which `is_meant` is true.
   template <class Predicate>
   void end(Predicate is_meant) {

@@ -88,7 +88,7 @@ async::Task<Result<fs::OpenedFile>> Job::open_by_name(std::string name, int flag
     if (!found) co_return found.error();
     if (found->inode == 0 && !creates) co_return fs::refusal(ENOENT, "LOOKUP", name, "there is no such file");
     if (found->inode == 0) {
-      auto made = co_await fs().create(kOwn, directory_, name, 0666, flags);
+      auto made = co_await fs().create(kOwn, directory_, name, 0666, flags, how.thread);
       if (!made) co_return made;
       *inode = made->entry.inode;
       if (kernel() != nullptr) co_await kernel()->entered(made->entry, version);

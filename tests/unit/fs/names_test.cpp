@@ -594,6 +594,11 @@ TEST_CASE("F10 a file is opened by name only if the name still leads to it") {
   // After a walk that has ended at another file, or at none, the thread's next open is no second try.
   (void)m.lookup("log");
   CHECK(try_as(1) == ESTALE);
+  // Neither is it after a creation, which has opened a file by its name.
+  CHECK(try_as(2) == ESTALE);
+  CHECK(m.error(m.files->close(
+            m.get(m.files->create(m.who, Inodes::kRoot, "new", 0644, O_RDWR, 2)).handle)) == 0);
+  CHECK(try_as(2) == ESTALE);
 }
 
 TEST_CASE("F10 an open by name is one round trip, and none for a file that was promised to us") {
