@@ -1,6 +1,7 @@
 #include "nfs4/compound/compound.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace nfsrdma::nfs4 {
 namespace {
@@ -35,6 +36,17 @@ void Compound::begin_operation(nfs_opnum4 number, bool modifies) {
 
 void Compound::set_sequence(const SEQUENCE4args& args) {
   put_sequence(message_.stream.data() + sequence_at_, args);
+}
+
+void Compound::choose_stateid() {
+  StateidSource* const source = std::exchange(stateid_source_, nullptr);
+  if (source == nullptr) return;
+  const std::optional<stateid4> stateid = source->at_slot();
+  if (!stateid) return;
+  std::byte* const at = message_.stream.data() + stateid_at_;
+  xdr::store_u32(at, stateid->seqid);
+  std::ranges::transform(stateid->other, at + sizeof(stateid->seqid),
+                         [](auto octet) { return std::byte(octet); });
 }
 
 void put_sequence(std::byte* at, const SEQUENCE4args& args) {

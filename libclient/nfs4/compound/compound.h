@@ -56,6 +56,16 @@ struct OwnedOperation {
   bool of_client_alone = false;
 };
 
+/// Chooses a stateid once more when the request gets its slot, because the state may have changed while it waited.
+class StateidSource {
+ public:
+  /// Returns none if the stateid that was encoded is still the right one.
+  virtual std::optional<stateid4> at_slot() = 0;
+
+ protected:
+  ~StateidSource() = default;
+};
+
 class Compound {
  public:
   /// Encodes the RPC header, the COMPOUND header and SEQUENCE into `message`, which must be empty.
@@ -74,6 +84,7 @@ class Compound {
     const std::size_t begin = out.position();
     xdr::encode(out, args);
     if (!has_sequence()) note_owner<Op>(args, begin, out.position());
+    note_stateid<Op>(begin);
     reply_sizing::add<Op>(size_, args);
     return *this;
   }
@@ -118,6 +129,11 @@ class Compound {
   /// repeatable().
   void only_while(std::function<bool()> is_wanted) { is_wanted_ = std::move(is_wanted); }
   [[nodiscard]] bool is_wanted() const { return !is_wanted_ || is_wanted_(); }
+  /// Has `source` asked once, when the call gets its first slot, for the stateid under which the call reads or changes a
+  /// file's data. `source` must outlive the call.
+  void stateid_from(StateidSource& source) { stateid_source_ = &source; }
+  /// To be called before the request is sent for the first time in a slot.
+  void choose_stateid();
   /// Has the call sent over this connection, unless that is down by then.
   void over(rpc::Channel& channel) { over_ = &channel; }
   /// Returns null if any connection will do.
@@ -189,7 +205,7 @@ class Compound {
   void note_owner(const typename Op::Args& args, std::size_t begin, std::size_t end) {
     using namespace op;
     using enum OwnedOperation::Whose;
-    constexpr std::size_t kStateid = 16, kClient = 8, kLength = 4;
+    constexpr std::size_t kClient = 8, kLength = 4;
     const auto note = [&](OwnedOperation one) {
       one.index = count_ - 1;
       owned_.push_back(one);
@@ -225,6 +241,15 @@ class Compound {
     }
   }
   template <class Op>
+  void note_stateid(std::size_t begin) {
+    using namespace op;
+    if constexpr (is_one_of<Op, READ, READ_PLUS, WRITE, SETATTR, ALLOCATE, DEALLOCATE>) {
+      stateid_at_ = begin;
+    } else if constexpr (is_one_of<Op, COPY, CLONE>) {
+      stateid_at_ = begin + kStateid;  // behind that of the source
+    }
+  }
+  template <class Op>
   void note_changes(const typename Op::Args& args) {
     using namespace op;
     if constexpr (is_one_of<Op, PUTFH>) {
@@ -242,6 +267,8 @@ class Compound {
     }
   }
 
+  static constexpr std::size_t kStateid = 16;
+
   xdr::Message message_;
   std::unique_ptr<rpc::Protection> protection_;
   rpcrdma::Few<rpcrdma::ResultTarget> results_;
@@ -252,6 +279,8 @@ class Compound {
   std::function<bool()> is_wanted_;
   std::size_t count_at_ = 0;     // where the count of operations stands in the stream
   std::size_t sequence_at_ = 0;  // where SEQUENCE's arguments stand; 0 if there is none
+  std::size_t stateid_at_ = 0;   // where the stateid stands under which data is read or changed
+  StateidSource* stateid_source_ = nullptr;
   std::uint32_t count_ = 0;
   std::uint32_t first_modifying_ = ~0U;
   std::optional<std::size_t> current_;  // hash of the current file handle, if it was given

@@ -1,5 +1,6 @@
 // Bound on how often a refused request is made again because the server's condition may pass, and the pauses
-// between.
+// between. For callers that repeat a request themselves; ClientLease::call_loop (state/client_lease.cpp) repeats every
+// call that the server asks to wait with.
 //
 //     for (Retries retries(loop, deadline);;) {
 //       … the request, its `status` …

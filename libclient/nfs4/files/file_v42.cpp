@@ -151,6 +151,7 @@ async::Task<Status> FileData::between(FileState& from, FileState& to, RangeState
     compound.add<op::SAVEFH>();
     compound.add<op::PUTFH>({to.handle()});
     compound.add<Op>(make());
+    compound.stateid_from(stateid);
     auto reply = co_await session.call(std::move(compound), deadline);
     if (!reply) co_return reply.error();
     if (reply->template take<op::PUTFH>() && reply->template take<op::SAVEFH>() &&

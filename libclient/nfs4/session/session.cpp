@@ -187,6 +187,7 @@ async::Task<Result<CompoundReply>> Session::attempt(Compound& compound, Course& 
                     "the server no longer has the session");
   }
   Request request{compound, std::move(*use), {}, course, attempt};
+  if (!sent_request) compound.choose_stateid();
   request.sequence = sent_request ? sent_request->sequence : begin_sequence(request);
   const std::uint64_t epoch = sent_request ? sent_request->epoch : facts().epoch;
   for (;;) {

@@ -57,6 +57,7 @@ async::Task<Status> FileState::call(const char* what, async::FunctionRef<void(Co
     const stateid4 used = open_.stateid;
     Compound compound = session_.begin_on(open_.file, what, open_.caller);
     add(compound);
+    if (range != nullptr) compound.stateid_from(*range);
     if (sent_request && range != nullptr) range->was_another();
     auto reply = co_await session_.call(std::move(compound), deadline, std::move(sent_request));
     if (!reply) co_return reply.error();

@@ -34,12 +34,13 @@
 #include <memory>
 #include <optional>
 
+#include "nfs4/compound/compound.h"
 #include "nfs4/state/deferred_data.h"
 #include "nfs4/state/open_state.h"
 
 namespace nfsrdma::nfs4 {
 
-class RangeStateid {
+class RangeStateid final : public StateidSource {
  public:
   enum class Use : std::uint8_t { read, write };
 
@@ -58,6 +59,16 @@ class RangeStateid {
     }
     if (!gave_up_locks_) choose_lock();
     return used_ = lock_ ? *lock_->stateid : open_.current();
+  }
+  /// Returns the stateid of a lock that was granted while the request, prepared under the open's stateid, waited for its
+  /// slot. Any other choice stands: a request that relies on a lock must not be sent under the open's stateid because
+  /// the lock was lost meanwhile.
+  [[nodiscard]] std::optional<stateid4> at_slot() override {
+    if (!given_ || lock_ || used_delegation_ || gave_up_locks_ || permit_of_data() != nullptr)
+      return std::nullopt;
+    choose_lock();
+    if (!lock_) return std::nullopt;
+    return used_ = *lock_->stateid;
   }
   /// Called when the request was sent by the fast path (session/fast_reads.h), under a stateid that is not
   /// known here.

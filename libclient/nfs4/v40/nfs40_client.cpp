@@ -226,6 +226,7 @@ async::Task<Result<CompoundReply>> Nfs40Client::transmit(rpc::Channel& channel, 
                                                          async::TimePoint deadline, const Turns& turns,
                                                          std::uint32_t& sends) {
   fill_in(compound, turns);
+  compound.choose_stateid();
   const std::uint64_t epoch = facts().epoch;
   rpc::Outcome outcome = co_await rpc::make_call(
       channel, compound.release(xdr::kUnbounded, deadline, Room::usual), compound.protection());

@@ -232,6 +232,26 @@ TEST_CASE("S27 a WRITE that waits since before there was a lock is made again as
   CHECK(m.release(kOwner) == 0);
 }
 
+TEST_CASE("S27 a request that waits for its slot carries the stateid of a lock that is granted meanwhile") {
+  for (const Request& one : kRequests) {
+    CAPTURE(one.name);
+    LockStateids m;
+    m.server.set_slots(1);
+    EngineClient& c = m.begin(one.options());
+    // The answer to LOCK is late, and the request is prepared before it arrives.
+    m.server.hold(OP_LOCK, false);
+    auto locking = c.locks.set(m.file.file(), {kOwner, true, {0, 10'000}});
+    c.start(locking);
+    REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+    c.loop.post([&] { m.server.release(); });
+    CHECK(one.make(m, c) == 0);
+    REQUIRE(c.turn_until([&] { return locking.done(); }));
+    CHECK(ok(locking.await_resume()));
+    CHECK(m.stateids().starts_with("l"));
+    CHECK(m.release(kOwner) == 0);
+  }
+}
+
 TEST_CASE("S27 of two locks the one that covers the bytes counts, and the loss of either is found") {
   LockStateids m;
   EngineClient& c = m.begin();
