@@ -48,7 +48,7 @@ Error source_changed(const char* operation, const std::string& name) {
           "changed while it was read, so the result may mix old and new contents; try again"};
 }
 
-bool is_changed(const Error& error) {
+bool is_source_changed(const Error& error) {
   return error.kind() == ErrorKind::local && error.errno_value() == EBUSY;
 }
 
@@ -61,7 +61,7 @@ Status check_unchanged(File& file, const Attributes& before, const char* operati
 
 Status copy_listed(const Remote& file, const Attributes& listed, const CopyOf& copy) {
   const Status done = copy(listed);
-  return !done && is_changed(done.error()) ? copy_afresh(file, copy) : done;
+  return !done && is_source_changed(done.error()) ? copy_afresh(file, copy) : done;
 }
 
 Status copy_afresh(const Remote& file, const CopyOf& copy) {

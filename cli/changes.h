@@ -42,7 +42,7 @@ bool has_changed(const Attributes& before, const FileRead& read);
 /// Reports a source that has changed, for the operation of the user's command.
 Error source_changed(const char* operation, const std::string& name);
 /// Returns true for an Error that source_changed() has made.
-bool is_changed(const Error& error);
+bool is_source_changed(const Error& error);
 
 /// Asks for the present attributes, and returns source_changed() if they differ from those of `before`.
 Status check_unchanged(File& file, const Attributes& before, const char* operation, const std::string& name,

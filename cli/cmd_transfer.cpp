@@ -93,7 +93,7 @@ Result<std::uint64_t> get_to_stream(const Remote& remote, RemoteSource source, c
 
 /// Says that a part of a copy is kept, unless its source has changed.
 void say_kept(const Error& error, const std::string& part) {
-  if (is_changed(error)) return;
+  if (is_source_changed(error)) return;
   say("what was copied is kept as " + part + "; run the same command again to go on with it");
 }
 
@@ -120,7 +120,7 @@ Result<std::uint64_t> get_to_file(const Remote& remote, RemoteSource source, con
                                                                : TemporaryFile::create(to.path);
   if (!file) return file.error();
   const auto size = download_to(*file, remote, std::move(source), to, rules, progress);
-  if (!size && is_changed(size.error())) file->drop();
+  if (!size && is_source_changed(size.error())) file->drop();
   if (!size && file->is_part()) say_kept(size.error(), file->name());
   if (!size) return size.error();
   Finished finished;
@@ -245,7 +245,7 @@ Result<std::uint64_t> put_to_file(const Remote& to, const Local& local, Putting 
     if (Status status = to.client->rename(temporary->remote.path, to.path); !status) size = status.error();
   }
   if (size) return size;
-  if (how.is_part && !is_changed(size.error()))
+  if (how.is_part && !is_source_changed(size.error()))
     say_kept(size.error(), temporary->remote.text());
   else
     discard(*temporary);

@@ -112,7 +112,7 @@ Status TreeGet::one(const Where& where, const TreeEntry& entry) {
     if (done) tree_.count_file();
     return done;
   }
-  if (is_changed(done.error())) file->is_part = false;  // no later copy can go on with it
+  if (is_source_changed(done.error())) file->is_part = false;  // no later copy can go on with it
   to.discard(*file);
   return done;
 }

@@ -70,7 +70,7 @@ Status replace_file(Tree& tree, const Remote& to, const Replacement& made, const
   if (!part) return part.error();
   Status done = fill_and_finish(*part, made, rules, fill);
   if (done) done = to.client->rename(part->temporary.remote.path, to.path);
-  if (!done && (!rules.has_part(made.size) || is_changed(done.error())))
+  if (!done && (!rules.has_part(made.size) || is_source_changed(done.error())))
     remove_later(tree, part->temporary.remote);
   return done;
 }
