@@ -11,7 +11,8 @@
 //   it has no xid of ours, or another one behind its
 //   header, or is no RPC Reply                             discarded      kind_of()         T23
 //   a Read list                                            ends its RPC   reply_fault()     T18
-//   a Write list or Reply chunk that was not offered so    ends its RPC   reply_fault()     T12 T17
+//   a Write list or Reply chunk that was not offered so,
+//   or with more bytes than were offered                   ends its RPC   reply_fault()     T12 T17
 //   it is shorter than any RPC Reply                       ends its RPC   reply_fault()
 //   another xid in the Reply chunk                         ends its RPC   complete()        T23
 //   a result in the wrong place, or not of the length of

@@ -7,7 +7,8 @@
 // never 0 and are unique in the table. A table belongs to one connection, so an STag means nothing on another
 // (8.1.1).
 //
-// Tagged offsets count from 0 at the start of each region. Bounds are checked by arithmetic that cannot wrap.
+// Tagged offsets count from 0 at the start of each region. Bounds are checked by arithmetic that cannot wrap: check() is
+// asked for each RDMA Write and RDMA Read of the peer (stream_in.cpp).
 // A reference to a Region stays valid until its entry is removed. Confined to the connection's thread.
 //
 // Own code because std::unordered_map allocates for each entry, and divides to find one. STags are random
