@@ -16,13 +16,14 @@ constexpr Seconds kLeafBelieved{0.2};
 }  // namespace
 
 Entry Entries::entry(const FileHandle& handle, const Inode& directory, const std::string& name,
-                     const Attributes& told, std::uint64_t as_of, std::uint64_t when) {
+                     const Attributes& told, std::uint64_t as_of, std::uint64_t when,
+                     std::uint64_t kernel_asked) {
   Entry out;
   const auto inode = inodes_.look_up(handle, name, told.type);
   out.inode = inode->id;
   inodes_.place(*inode, directory.id, name);
   inode->attributes.forget();  // the kept attributes are older than these
-  Attributed now = freshness_.attributed(*inode, told, as_of, when, as_of);
+  Attributed now = freshness_.attributed(*inode, told, as_of, when, kernel_asked);
   out.attributes = std::move(now.attributes);
   out.attributes_valid = now.valid;
   // The validity of a name depends on its directory, which has no delegation.
@@ -64,12 +65,13 @@ Entry Entries::absent() const {
 }
 
 async::Task<Result<Entry>> Entries::made(Object object, std::shared_ptr<Inode> directory, std::string name,
-                                         std::uint64_t as_of) {
+                                         std::uint64_t as_of, std::uint64_t kernel_asked) {
   const auto known = inodes_.find(object.handle);
   for (int tries = 1;; ++tries) {
     const bool old = known && known->attributes.resized_since(as_of) && tries < kMostTries;
     if (object.attributes && !old) {
-      co_return entry(object.handle, *directory, name, *object.attributes, as_of, freshness_.count());
+      co_return entry(object.handle, *directory, name, *object.attributes, as_of, freshness_.count(),
+                      kernel_asked);
     }
     as_of = freshness_.count();
     auto got = co_await engine_->attributes(nullptr, object.handle);
@@ -79,11 +81,13 @@ async::Task<Result<Entry>> Entries::made(Object object, std::shared_ptr<Inode> d
 }
 
 async::Task<Result<Entry>> Entries::entered(Naming& naming, Caller caller, Result<Made> result,
-                                            std::shared_ptr<Inode> directory, std::string name) {
+                                            std::shared_ptr<Inode> directory, std::string name,
+                                            std::uint64_t kernel_asked) {
   if (!result) co_return result.error();
   naming.brought(result->directory);
   naming.granted(caller);
-  co_return co_await made(std::move(result->object), std::move(directory), std::move(name), naming.as_of());
+  co_return co_await made(std::move(result->object), std::move(directory), std::move(name), naming.as_of(),
+                          kernel_asked);
 }
 
 }  // namespace nfsrdma::fs

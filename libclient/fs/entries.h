@@ -22,8 +22,9 @@ class Entries final : Part {
  public:
   Entries(MountState& state, NameChecks& name_checks) : Part(state), name_checks_(name_checks) {}
 
+  /// `kernel_asked`: that of Freshness::attributed().
   Entry entry(const FileHandle& handle, const Inode& directory, const std::string& name,
-              const Attributes& told, std::uint64_t as_of, std::uint64_t when);
+              const Attributes& told, std::uint64_t as_of, std::uint64_t when, std::uint64_t kernel_asked);
   /// Returns the entry of an object that was found without a name of it.
   Entry found_again(const FileHandle& handle, const Attributes& told, std::uint64_t as_of);
   /// Returns the entry of a name that does not exist.
@@ -34,10 +35,11 @@ class Entries final : Part {
   /// Returns the entry of an object that was found or made. Attributes are requested if none came with the
   /// answer, or if the size has been set since.
   async::Task<Result<Entry>> made(Object object, std::shared_ptr<Inode> directory, std::string name,
-                                  std::uint64_t as_of);
+                                  std::uint64_t as_of, std::uint64_t kernel_asked);
   /// Does the same for the answer to an operation that makes a name, which `naming` guards.
   async::Task<Result<Entry>> entered(Naming& naming, Caller caller, Result<Made> result,
-                                     std::shared_ptr<Inode> directory, std::string name);
+                                     std::shared_ptr<Inode> directory, std::string name,
+                                     std::uint64_t kernel_asked);
 
  private:
   NameChecks& name_checks_;

@@ -120,7 +120,8 @@ Entry Listing::entry_in_page(const DirectoryHandle& directory, const Listed& lis
   const Seconds age = passed;
   if (freshness_.valid(listed.attributes) <= age) return {};
   const std::uint64_t as_of = directory.read->as_of;
-  Entry out = entries_.entry(*listed.handle, *directory.inode, listed.name, listed.attributes, as_of, as_of);
+  Entry out =
+      entries_.entry(*listed.handle, *directory.inode, listed.name, listed.attributes, as_of, as_of, as_of);
   out.attributes_valid -= age;
   out.name_valid = std::max(Seconds(0), out.name_valid - age);
   if (options_.several_users) {

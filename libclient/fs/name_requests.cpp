@@ -42,6 +42,7 @@ async::Task<Result<Entry>> NameRequests::look_up_unknown(Caller caller, std::uin
   if (name == "..") co_return co_await find_above(std::move(caller), directory);
   auto parent = find(directory);
   if (!parent) co_return parent.error();
+  const std::uint64_t kernel_asked = freshness_.count();
   if (may_search(**parent, caller)) {
     auto known = co_await find_known(caller, *parent, name);
     if (!known) co_return known.error();
@@ -60,7 +61,7 @@ async::Task<Result<Entry>> NameRequests::look_up_unknown(Caller caller, std::uin
     co_return entries_.absent();
   }
   listing_.look_ahead(caller, *parent);
-  co_return co_await entries_.made(std::move(**found), *parent, std::move(name), as_of);
+  co_return co_await entries_.made(std::move(**found), *parent, std::move(name), as_of, kernel_asked);
 }
 
 /// Returns whether the caller may learn of names in the directory without a question to the server.
@@ -146,8 +147,8 @@ async::Task<Result<Entry>> NameRequests::make_directory(Caller caller, std::uint
   if (!parent) co_return parent.error();
   Naming naming(freshness_, *parent, name);
   auto created = co_await engine_->make_directory(caller, (*parent)->handle, name, mode);
-  co_return co_await entries_.entered(naming, std::move(caller), std::move(created), *parent,
-                                      std::move(name));
+  co_return co_await entries_.entered(naming, std::move(caller), std::move(created), *parent, std::move(name),
+                                      naming.as_of());
 }
 
 async::Task<Result<Entry>> NameRequests::make_symlink(Caller caller, std::uint64_t directory,
@@ -156,8 +157,8 @@ async::Task<Result<Entry>> NameRequests::make_symlink(Caller caller, std::uint64
   if (!parent) co_return parent.error();
   Naming naming(freshness_, *parent, name);
   auto created = co_await engine_->make_symlink(caller, (*parent)->handle, name, std::move(text));
-  co_return co_await entries_.entered(naming, std::move(caller), std::move(created), *parent,
-                                      std::move(name));
+  co_return co_await entries_.entered(naming, std::move(caller), std::move(created), *parent, std::move(name),
+                                      naming.as_of());
 }
 
 async::Task<Result<Entry>> NameRequests::make_node(Caller caller, std::uint64_t directory, std::string name,
@@ -174,7 +175,8 @@ async::Task<Result<Entry>> NameRequests::make_node(Caller caller, std::uint64_t 
     naming.brought(opened->directory);
     naming.granted(caller);
     (void)co_await engine_->close(std::move(opened->file));
-    co_return co_await entries_.made(std::move(opened->object), *parent, std::move(name), naming.as_of());
+    co_return co_await entries_.made(std::move(opened->object), *parent, std::move(name), naming.as_of(),
+                                     naming.as_of());
   }
   FileType type = FileType::fifo;
   if (S_ISSOCK(mode)) type = FileType::socket;
@@ -184,8 +186,8 @@ async::Task<Result<Entry>> NameRequests::make_node(Caller caller, std::uint64_t 
   numbers.major = major(device);
   numbers.minor = minor(device);
   auto created = co_await engine_->make_node(caller, (*parent)->handle, name, type, numbers, mode);
-  co_return co_await entries_.entered(naming, std::move(caller), std::move(created), *parent,
-                                      std::move(name));
+  co_return co_await entries_.entered(naming, std::move(caller), std::move(created), *parent, std::move(name),
+                                      naming.as_of());
 }
 
 async::Task<Result<Entry>> NameRequests::link(Caller caller, std::uint64_t id, std::uint64_t directory,
@@ -194,12 +196,14 @@ async::Task<Result<Entry>> NameRequests::link(Caller caller, std::uint64_t id, s
   if (!inode) co_return inode.error();
   auto parent = find(directory);
   if (!parent) co_return parent.error();
+  const std::uint64_t kernel_asked = freshness_.count();
   auto safe = co_await deferred_closes_.make_safe(*inode);
   if (!safe) co_return safe.error();
   Naming naming(freshness_, *parent, name);
   const Naming linking(freshness_, *inode);  // the link count changes, too
   auto linked = co_await engine_->link(caller, (*inode)->handle, (*parent)->handle, name);
-  co_return co_await entries_.entered(naming, std::move(caller), std::move(linked), *parent, std::move(name));
+  co_return co_await entries_.entered(naming, std::move(caller), std::move(linked), *parent, std::move(name),
+                                      kernel_asked);
 }
 
 async::Task<Status> NameRequests::remove_file(Caller caller, std::uint64_t directory, std::string name) {

@@ -152,7 +152,7 @@ async::Task<Result<OpenedFile>> Opening::create(Caller caller, std::uint64_t dir
   naming.brought(opened->directory);
   naming.granted(caller);
   if (const auto known = inodes_.find(opened->object.handle)) known->attributes.valid_from(as_of);
-  auto entered = co_await entries_.made(std::move(opened->object), *parent, std::move(name), as_of);
+  auto entered = co_await entries_.made(std::move(opened->object), *parent, std::move(name), as_of, as_of);
   if (!entered) co_return entered.error();
   OpenedFile out;
   out.entry = std::move(*entered);

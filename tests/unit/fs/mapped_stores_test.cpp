@@ -318,6 +318,30 @@ TEST_CASE("F30 attributes that the kernel ignores leave it with the size that it
   m.close();
 }
 
+TEST_CASE("F30 a LOOKUP that this mount's own truncation overtakes leaves the kernel with the size of that") {
+  MappedFile m;
+  m.engine->tells = true;
+  m.map();
+  const std::uint64_t inode = m.file.handle->inode().id;
+  m.engine->hold_answer("lookup");
+  auto asked = m.files->lookup(nullptr, Inodes::kRoot, "f");
+  m.start(asked);
+  REQUIRE(m.engine->held("lookup answer") == 1);
+  const OpenedFile cut = m.get(m.files->open(nullptr, inode, O_WRONLY | O_TRUNC));
+  CHECK(ok(m.loop.run(m.files->close(cut.handle))));
+  m.content() = std::string(9000, 't');  // another client's
+  ++m.engine->nodes.at(2).change;
+  m.engine->release("lookup");
+  m.turn();
+  REQUIRE(asked.done());
+  // The kernel ignores these attributes, because the open came after its question.
+  CHECK(asked.await_resume()->attributes.size == 9000);
+  const OpenedFile again = m.get(m.files->open(nullptr, inode, O_RDONLY));
+  CHECK(m.end_sent_to_kernel == 9000);
+  CHECK(ok(m.loop.run(m.files->close(again.handle))));
+  m.close();
+}
+
 TEST_CASE("F30 the kernel is told the size also if no READ succeeds, so that a copy gets the Error") {
   MappedFile m;
   m.engine->tells = true;
