@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <cerrno>
+#include <utility>
 
 #include "engine/lock_manager.h"
 #include "engine/roots.h"
@@ -29,10 +30,10 @@ Error no_acls() {
 
 }  // namespace
 
-async::Task<Result<Engine::EarlyRead>> Engine::read_early(Caller /*caller*/, FileHandle /*file*/,
-                                                          std::span<std::byte> /*into*/) {
-  co_return Error(ErrorKind::server, EOPNOTSUPP, "READ", "",
-                  "this version of NFS cannot read a file before it is opened");
+async::Task<Result<Opened>> Engine::open_and_read(Caller caller, FileHandle file, std::string label,
+                                                  std::optional<Place> found_at,
+                                                  std::span<std::byte> /*into*/) {
+  return open(std::move(caller), file, std::move(label), Access::read, std::move(found_at));
 }
 async::Task<Result<bool>> Engine::has_acls(Caller /*caller*/, FileHandle /*object*/) {
   co_return false;

@@ -155,6 +155,8 @@ struct Opened {
   ServerFileRef file;
   Object object;
   std::optional<Attributes> directory;  ///< attributes of the directory in which the file was created
+  /// Number of bytes that open_and_read() has read; none if it has read nothing, or nothing that counts.
+  std::optional<std::size_t> first = {};
 };
 
 class Engine {
@@ -242,15 +244,11 @@ class Engine {
   /// fresh one.
   virtual async::Task<Result<Opened>> open(Caller caller, FileHandle file, std::string label, Access access,
                                            std::optional<Place> found_at) = 0;
-  struct EarlyRead {
-    std::uint64_t change = 0;  ///< the bytes are at least as new as this change attribute
-    std::size_t size = 0;      ///< fewer bytes than there is room for mean the end of the file
-  };
-  /// Reads the first bytes of a file while it is being opened, before it is known whether the caller may open
-  /// it. The bytes may be used if open() succeeds and finds the file with the same change attribute. Fails
-  /// with EOPNOTSUPP if the engine has no such operation.
-  virtual async::Task<Result<EarlyRead>> read_early(Caller caller, FileHandle file,
-                                                    std::span<std::byte> into);
+  /// Opens a file for reading as open() does, and reads its first bytes in the same call if the version and the server can
+  /// do that (Opened::first). The bytes are at least as new as the attributes in the result. Fewer bytes than there is
+  /// room for mean the end of the file. The default implementation reads nothing.
+  virtual async::Task<Result<Opened>> open_and_read(Caller caller, FileHandle file, std::string label,
+                                                    std::optional<Place> found_at, std::span<std::byte> into);
   struct Creation {
     std::uint32_t mode = 0;
     bool exclusive = false;  ///< an existing file is an error (EEXIST)

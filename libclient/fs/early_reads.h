@@ -1,11 +1,12 @@
-// A small file that is opened for reading is read at the same time (Engine::read_early). The open file gets these bytes
-// if OPEN finds the file in the state that they belong to, so that a program that reads a small file waits for one
-// round trip instead of two.
+// A small file that is opened for reading is read in the same call (Engine::open_and_read), so that a program that opens and
+// reads a small file waits for one round trip instead of two. The bytes belong to the open file, for one reader, once.
 //
 // Confined to the loop's thread.
 #pragma once
 
-#include <memory>
+#include <cstddef>
+#include <optional>
+#include <span>
 
 #include "fs/open_handle.h"
 #include "fs/part.h"
@@ -16,20 +17,23 @@ class EarlyReads final : Part {
  public:
   explicit EarlyReads(MountState& state) : Part(state) {}
 
-  struct Early;
-  /// Begins an early read. Returns null if one does not pay: for a large file, for a file whose pages the
-  /// kernel may have, and if recent early reads were not used.
-  [[nodiscard]] std::shared_ptr<Early> begin(const Caller& caller, const Inode& inode, int flags);
-  /// Gives the early bytes to the handle if they are valid. Their answer usually follows the answer to OPEN at
-  /// once; a later one is not waited for (kEarlyWait).
-  async::Task<void> take(std::shared_ptr<Early> early, std::shared_ptr<OpenHandle> file, Attributes told);
+  /// Room for the first bytes of a file that is being opened.
+  struct Early {
+    async::Memory memory;
+    std::size_t wanted;
+    async::TimePoint begun;
+    std::uint64_t changed;  ///< KnownAttributes::changed() when the open began
+    [[nodiscard]] std::span<std::byte> room() const { return {memory.data.get(), wanted}; }
+  };
+  /// Returns none if an early read does not pay: for a large file, for a file whose pages the kernel may have, and if
+  /// recent early reads were not used.
+  [[nodiscard]] std::optional<Early> begin(const Inode& inode, int flags);
+  /// Gives the first `got` bytes to the handle, unless this mount has changed the file since the open began.
+  static void take(Early early, OpenHandle& file, std::size_t got);
   /// Called when the file is closed. Notes whether its early bytes were used.
   void judge(const OpenHandle& file);
 
  private:
-  static async::Task<void> read(std::shared_ptr<Engine> engine, Caller caller, FileHandle handle,
-                                std::shared_ptr<Early> early);
-
   // Score of recent early reads: each one that was used adds one, each other takes one.
   static constexpr int kMostEarlyWorth = 16;
   int early_worth_ = kMostEarlyWorth;

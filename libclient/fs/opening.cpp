@@ -97,9 +97,12 @@ async::Task<Result<OpenedFile>> Opening::open(Caller caller, std::uint64_t id, i
       by_name && engine_->promises().delegated((*inode)->handle) && (*inode)->place_checked_under != ended;
   std::shared_ptr<NameChecks::Checks> checks;
   if (options_.checks_names() && !refused_at) checks = name_checks_.begin(caller, **inode, own_place);
-  const std::shared_ptr<EarlyReads::Early> early = early_reads_.begin(caller, **inode, flags);
-  auto opened = co_await engine_->open(caller, (*inode)->handle, (*inode)->label, access_of(flags),
-                                       std::move(found_at));
+  std::optional<EarlyReads::Early> early = early_reads_.begin(**inode, flags);
+  auto opening_file =
+      early ? engine_->open_and_read(caller, (*inode)->handle, (*inode)->label, std::move(found_at),
+                                     early->room())
+            : engine_->open(caller, (*inode)->handle, (*inode)->label, access_of(flags), std::move(found_at));
+  auto opened = co_await std::move(opening_file);
   while (checks && checks->under_way != 0) (void)co_await checks->ended.wait_until(async::TimePoint::max());
   const bool is_gone = !opened && by_name && opened.error().errno_value() == ESTALE;
   if (is_gone) lookups_ahead_.drop((*inode)->parent);  // the kernel looks the name up again
@@ -119,10 +122,7 @@ async::Task<Result<OpenedFile>> Opening::open(Caller caller, std::uint64_t id, i
   out.handle =
       std::make_shared<OpenHandle>(loop_, counters_, read_window_, *inode, std::move(opened->file), caller);
   handle_open_flags(*out.handle, flags);
-  if (early && told) {
-    out.handle->early_read = true;
-    co_await early_reads_.take(early, out.handle, *told);
-  }
+  if (early && opened->first) EarlyReads::take(*std::move(early), *out.handle, *opened->first);
   if ((flags & O_TRUNC) != 0) {
     SetAttributes changes;
     changes.size = 0;

@@ -186,9 +186,10 @@ void fill(const char* what, std::size_t count) {
   Node& directory = make(root, what, true);
   for (std::size_t i = 0; i < count; ++i) {
     char name[32];
-    std::snprintf(name, sizeof name, "%06zu", i);
+    const bool is_tree = std::strcmp(what, "tree") == 0;
+    std::snprintf(name, sizeof name, is_tree ? "file-%zu" : "%06zu", i);
     Node& file = make(directory, name, false);
-    if (std::strcmp(what, "tree") == 0) file.bytes.assign(file.size = 4096, 'x');
+    if (is_tree) file.bytes.assign(file.size = 4096, 'x');
   }
 }
 

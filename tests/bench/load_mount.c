@@ -12,11 +12,14 @@
  *         stat    each of them
  *         unlink  each of them, and the directory
  *         tar     SIZE files in the directory `tree`, read by tar(1) into a pipe
+ *         small   SIZE files in `tree`, which is listed: each opened, read to its end and closed, in the listing's order
+ *         random-small  the same with the names file-0 and so on in random order, without a listing
  * DAEMON  process id of the file system's own program: its CPU time counts, too
  *
  * In C: inside User-Mode Linux an interpreter would be half of what is measured.
  * Exit status: 0, 1, 2 (usage). */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
@@ -95,12 +98,15 @@ static uint64_t sequential_read(void) {
   return size * piece;
 }
 
-static void submit(aio_context_t context, struct iocb* block, uint64_t blocks) {
+static uint64_t next_random(void) {
   static uint64_t state = 88172645463325252U;
   state ^= state << 13; /* xorshift64 */
   state ^= state >> 7;
   state ^= state << 17;
-  block->aio_offset = (int64_t)(state % blocks * small);
+  return state;
+}
+static void submit(aio_context_t context, struct iocb* block, uint64_t blocks) {
+  block->aio_offset = (int64_t)(next_random() % blocks * small);
   if (syscall(SYS_io_submit, context, 1, &block) != 1) fail("io_submit");
 }
 
@@ -191,12 +197,58 @@ static uint64_t tar_all(void) {
   return 0;
 }
 
+/* Opens, reads and closes a file of `tree`, as cat(1) does. */
+static void read_small(const char* name) {
+  static char buffer[1 << 17];
+  char path[300];
+  snprintf(path, sizeof path, "tree/%s", name);
+  const int file = open(path_of(path), O_RDONLY);
+  if (file < 0) fail(path_of(path));
+  ssize_t count = 0, all = 0;
+  while ((count = read(file, buffer, sizeof buffer)) > 0) all += count;
+  if (count < 0 || all == 0) fail("read");
+  if (close(file) != 0) fail("close");
+}
+static uint64_t listed_small(void) {
+  DIR* listing = opendir(path_of("tree"));
+  const struct dirent* entry = NULL;
+  char(*names)[256] = malloc(size * sizeof *names);
+  uint64_t count = 0;
+  if (listing == NULL || names == NULL) fail(path_of("tree"));
+  while (count < size && (entry = readdir(listing)) != NULL) {
+    if (entry->d_name[0] != '.') snprintf(names[count++], sizeof *names, "%s", entry->d_name);
+  }
+  closedir(listing);
+  if (count < size) fail("too few files in `tree`");
+  for (uint64_t i = 0; i < size; ++i) read_small(names[i]);
+  free(names);
+  return 0;
+}
+static uint64_t random_small(void) {
+  uint64_t* order = malloc(size * sizeof *order);
+  char name[40];
+  if (order == NULL) fail("malloc");
+  for (uint64_t i = 0; i < size; ++i) order[i] = i;
+  for (uint64_t i = size - 1; i > 0; --i) {
+    const uint64_t other = next_random() % (i + 1), last = order[i];
+    order[i] = order[other];
+    order[other] = last;
+  }
+  for (uint64_t i = 0; i < size; ++i) {
+    snprintf(name, sizeof name, "file-%llu", (unsigned long long)order[i]);
+    read_small(name);
+  }
+  free(order);
+  return 0;
+}
+
 static const struct {
   const char* name;
   uint64_t (*run)(void);
-} loads[] = {{"write", sequential_write}, {"read", sequential_read}, {"random", random_read},
-             {"create", create_all},      {"save", save_all},        {"stat", stat_all},
-             {"unlink", unlink_all},      {"tar", tar_all}};
+} loads[] = {{"write", sequential_write},   {"read", sequential_read}, {"random", random_read},
+             {"create", create_all},        {"save", save_all},        {"stat", stat_all},
+             {"unlink", unlink_all},        {"tar", tar_all},          {"small", listed_small},
+             {"random-small", random_small}};
 
 int main(int argc, char** argv) {
   uint64_t (*run)(void) = NULL;
@@ -209,8 +261,11 @@ int main(int argc, char** argv) {
     size = strtoull(argv[4], NULL, 10);
   }
   if (run == NULL || size == 0) {
-    fputs("usage: load_mount TOOL write|read|random|create|save|stat|unlink|tar DIRECTORY SIZE [DAEMON]\n",
-          stderr);
+    fputs(
+        "usage: load_mount TOOL write|read|random|create|save|stat|unlink|tar|small|random-small DIRECTORY "
+        "SIZE "
+        "[DAEMON]\n",
+        stderr);
     return 2;
   }
   directory = argv[3];

@@ -8,10 +8,11 @@
 #
 # --peers      of: bare passthrough, which needs PASSTHROUGH_HP, that program's path (both where it is set, else bare)
 #              and, with --delegations, ungranted: nfsrdma-fuse on a responder that grants none
-# --loads      of: write read random create save stat unlink tar idle (all but save and idle). Each takes what those
-#              before it left, save what unlink did. idle counts how often the mount wakes in 60 s in which nobody uses it
+# --loads      of: write read random create save stat unlink tar small random-small idle (all but save and the last three).
+#              Each takes what those before it left, save what unlink did. small and random-small open, read and close the
+#              files of tar, after a listing, and in random order without one. idle counts how often the mount wakes in 60 s in which nobody uses it
 # --mib        the file's size (256)
-# --files      how many files, and random reads (10000); tar reads 1,000 files of 4 KiB
+# --files      how many files, and random reads (10000); tar, small and random-small read 1,000 files of 4 KiB
 # --rounds     pairs of runs (5)
 # --options    mount options of nfsrdma-fuse besides
 # --delegations  the responder grants whatever delegation is wanted
@@ -60,7 +61,7 @@ daemon=''
 trap '[ -z "$daemon" ] || kill "$daemon" 2> /dev/null; umount -l "$point" "$memory" 2> /dev/null; stop_servers; rm -rf "$work"' EXIT
 point=$work/mount memory=$work/tmpfs
 mkdir "$point" "$memory" && mount -t tmpfs -o size=80% tmpfs "$memory" && mkdir "$memory/tree" || exit 1
-for i in $(seq 1000); do head -c 4096 /dev/zero > "$memory/tree/$i"; done
+for i in $(seq 0 999); do head -c 4096 /dev/zero > "$memory/tree/file-$i"; done
 
 two_processors
 # place_for LOAD: moves the responders, and says in $here_cpus where the rest goes.
@@ -100,7 +101,7 @@ on() {
       case $2 in
         write | read | random) command+=("data=$mib") ;;
         stat | unlink) command+=("many=$3") ;;
-        tar) command+=(tree=1000) ;;
+        tar | small | random-small) command+=(tree=1000) ;;
       esac
       ;;
   esac
@@ -128,7 +129,7 @@ run() {
     { echo "FAILED $2: $1: $(cat "$work/err" "$work/daemon")" >&2; return 1; }
 }
 is_ours() { case $1 in nfsrdma | ungranted) ;; *) return 1 ;; esac; }
-size_of() { case $1 in write | read) echo "$mib" ;; tar) echo 1000 ;; *) echo "$files" ;; esac; }
+size_of() { case $1 in write | read) echo "$mib" ;; tar | small | random-small) echo 1000 ;; *) echo "$files" ;; esac; }
 
 # stats: what the mount has done so far, a line for each kind of request and of call: "fuse LOOKUP 10".
 stats() { awk '/^(fuse|nfs) / { split($3, count, "="); print $1, $2, count[2] }' "$point/.nfsrdma-stats"; }
@@ -155,7 +156,7 @@ counted_run() {
 # counted TOOL LOAD: of one operation, as differences of a short run and a long one.
 counted() {
   local few=500 many=2500 count
-  case $2 in write | read) few=16 many=80 ;; tar) few=0 many=1000 ;; esac
+  case $2 in write | read) few=16 many=80 ;; tar | small | random-small) few=0 many=1000 ;; esac
   local -a instructions=() calls=()
   for count in $few $many; do
     wrap=(valgrind --tool=callgrind --quiet "--callgrind-out-file=$work/callgrind")

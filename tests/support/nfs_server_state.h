@@ -183,6 +183,7 @@ struct ClientState {
   unsigned at_work = 0;                           // requests without an answer yet
   std::map<std::uint64_t, std::uint32_t> opened;  // in this boot: inode → share_access
   bool has_revoked = false;                       // it may have state that was revoked and not freed
+  bool lacks_answers = false;                     // it asked again for an answer that was not cached
   bool v40 = false;                               // of NFSv4.0: nobody says when it has reclaimed all
   bool survived =
       false;  // the last restart, which took its open state, and has not said RECLAIM_COMPLETE since

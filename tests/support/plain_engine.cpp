@@ -269,10 +269,15 @@ Answer<Opened> PlainEngine::open(Caller caller, FileHandle file, std::string /*l
   co_return opened(std::move(object), access);
 }
 
-Answer<Engine::EarlyRead> PlainEngine::read_early(Caller caller, FileHandle file, std::span<std::byte> into) {
-  if (!early) co_return failed(EOPNOTSUPP);
-  if (const auto failure = co_await begin("early", caller)) co_return failure->error;
-  co_return early(nodes.at(id_of(file)), into);
+Answer<Opened> PlainEngine::open_and_read(Caller caller, FileHandle file, std::string label,
+                                          std::optional<Place> found_at, std::span<std::byte> into) {
+  auto out = co_await open(std::move(caller), file, std::move(label), Access::read, std::move(found_at));
+  if (!out || !reads_first) co_return out;
+  log("early");
+  const std::string& content = nodes.at(id_of(file)).content;
+  out->first = std::min(into.size(), content.size());
+  std::copy_n(reinterpret_cast<const std::byte*>(content.data()), *out->first, into.begin());
+  co_return out;
 }
 
 Answer<Opened> PlainEngine::open_at(Caller /*caller*/, Spot directory, std::string name, Access access,

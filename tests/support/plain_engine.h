@@ -71,8 +71,8 @@ class PlainEngine final : public Engine, public engine::Promises {
   std::uint64_t owed = 0;              ///< max_size_for_deferred_close(), of every file
   std::uint64_t end_in_doubt = 0;      ///< of every open file
   std::chrono::seconds delegation{0};  ///< every file is delegated for so long; 0: none is
-  /// What read_early() answers; none: it is not to be had.
-  std::function<Result<EarlyRead>(const Node&, std::span<std::byte>)> early;
+  /// Whether open_and_read() reads; else it only opens.
+  bool reads_first = false;
   std::uint64_t client_is = 0xc11e47;         ///< client_number()
   std::size_t circle = 0;                     ///< of so many names, in which a listing ends; 0: it has an end
   std::uint64_t largest = ~std::uint64_t{0};  ///< no file gets larger; of a write what fits is written
@@ -113,7 +113,8 @@ class PlainEngine final : public Engine, public engine::Promises {
   Answer<std::vector<std::string>> list_xattrs(Caller caller, FileHandle object) override;
   Answer<Opened> open(Caller caller, FileHandle file, std::string label, Access access,
                       std::optional<Place> found_at) override;
-  Answer<EarlyRead> read_early(Caller caller, FileHandle file, std::span<std::byte> into) override;
+  Answer<Opened> open_and_read(Caller caller, FileHandle file, std::string label,
+                               std::optional<Place> found_at, std::span<std::byte> into) override;
   Answer<Opened> open_at(Caller caller, Spot directory, std::string name, Access access,
                          std::optional<Creation> creation) override;
   async::Task<Status> close(ServerFileRef file) override;

@@ -146,6 +146,11 @@ class Compound {
   [[nodiscard]] bool has_sequence() const { return sequence_at_ != 0; }
   /// Position of SEQUENCE's arguments in the message.
   [[nodiscard]] std::size_t sequence_at() const { return sequence_at_; }
+  /// Says that the server need not cache the Reply although an operation is not idempotent: if the Reply is lost, the
+  /// call is made again. For calls that are repeatable() and whose Reply servers may find too large to cache.
+  void need_not_be_cached() { is_cached_ = false; }
+  /// Whether the server is to be asked to cache the Reply (RFC 8881 2.10.6.1.3).
+  [[nodiscard]] bool is_to_be_cached() const { return modifies() && is_cached_; }
   /// Whether an operation must not run twice.
   [[nodiscard]] bool modifies() const { return first_modifying_ < count_; }
   /// Whether the call may change something on the server, if only to what it was before.
@@ -286,6 +291,7 @@ class Compound {
   std::optional<std::size_t> current_;  // hash of the current file handle, if it was given
   Changes changes_;
   bool repeatable_ = true;
+  bool is_cached_ = true;
   // The members below are used by NFSv4.0 only.
   std::optional<std::uint64_t> open_owner_, lock_owner_;
   std::vector<OwnedOperation> owned_;

@@ -225,7 +225,7 @@ namespace {
 Result<Opened> opened(Result<OpenResult> from) {
   if (!from) return from.error();
   return Opened{std::make_shared<Nfs4File>(std::move(from->file)), std::move(from->object),
-                std::move(from->directory)};
+                std::move(from->directory), from->first};
 }
 
 }  // namespace
@@ -253,33 +253,12 @@ async::Task<Result<Opened>> Nfs4Engine::open_at(Caller caller, Spot directory, s
   co_return out;
 }
 
-/// Reads by the anonymous stateid (RFC 8881 8.2.3), which has the caller's rights and nothing else. The
-/// change attribute is requested before the data, so that a change in between leaves the bytes newer than the
-/// attribute, never older.
-async::Task<Result<Engine::EarlyRead>> Nfs4Engine::read_early(Caller caller, FileHandle file,
-                                                              std::span<std::byte> into) {
-  writing::Question question(files_->record(file));
-  if (!question.begin()) {
-    if (auto done = co_await question.settle(); !done) co_return done.error();
-  }
-  Compound compound = session_.begin_on(file, "READ", caller);
-  add_getattr(compound);
-  compound.read(stateid4(), 0, into.first(std::min(into.size(), session_.most_read())));
-  auto reply = co_await session_.call(std::move(compound));
-  if (!reply) co_return reply.error();
-  if (question.again())
-    co_return Error(ErrorKind::server, EAGAIN, "READ", "",
-                    "the data may be from before a restart of the server");
-  std::optional<Attributes> told;
-  READ4res res;
-  const bool all = reply->take<op::PUTFH>() && take_getattr(*reply, told) && reply->take<op::READ>(res);
-  if (!all || !told) co_return session_.error_of(*reply, "READ", "");
-  const READ4resok& ok = *res.get<NFS4_OK>();
-  const std::size_t size = ok.data.data.size();
-  // A server may give less than it is asked for (RFC 8881 18.22.3).
-  if (size < into.size() && !ok.eof)
-    co_return Error(ErrorKind::server, EAGAIN, "READ", "", "the server returned only a part of the file");
-  co_return EarlyRead{told->change, size};
+async::Task<Result<Opened>> Nfs4Engine::open_and_read(Caller caller, FileHandle file, std::string label,
+                                                      std::optional<Place> found_at,
+                                                      std::span<std::byte> into) {
+  auto got = co_await files_->open_handle(std::move(caller), file, std::move(label), OPEN4_SHARE_ACCESS_READ,
+                                          std::move(found_at), into);
+  co_return opened(std::move(got));
 }
 
 async::Task<Status> Nfs4Engine::close(ServerFileRef file) {

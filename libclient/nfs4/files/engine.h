@@ -29,7 +29,8 @@ class Nfs4Engine final : public ObjectOperations, public engine::Promises {
                                    std::optional<Place> found_at) override;
   async::Task<Result<Opened>> open_at(Caller caller, Spot directory, std::string name, Access access,
                                       std::optional<Creation> creation) override;
-  async::Task<Result<EarlyRead>> read_early(Caller caller, FileHandle file,
+  async::Task<Result<Opened>> open_and_read(Caller caller, FileHandle file, std::string label,
+                                            std::optional<Place> found_at,
                                             std::span<std::byte> into) override;
   async::Task<Status> close(ServerFileRef file) override;
   async::Task<Result<std::uint64_t>> copy(ServerFileRef from, std::uint64_t from_offset, ServerFileRef to,

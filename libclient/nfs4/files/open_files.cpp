@@ -113,6 +113,21 @@ bool OpenFiles::narrows(Opening& what, const CompoundReply& reply) {
   return std::exchange(what.besides, 0) != 0;
 }
 
+/// Called when an OPEN was refused that may have had a READ behind it. Returns true if the OPEN is to be sent again
+/// without it.
+bool OpenFiles::opens_without_read(Opening& what, const Error& refused) {
+  if (what.first.empty() || !is_too_large(static_cast<nfsstat4>(refused.status()))) return false;
+  what.first = {};
+  reads_first_ = false;
+  return true;
+}
+
+/// Takes the result of the READ behind OPEN and GETATTR, which have been taken.
+void OpenFiles::take_first_read(OpenResult& out, FirstRead& read, CompoundReply& reply) {
+  out.first = read.take(reply);
+  reads_first_ = reads_first_ && !read.is_useless();
+}
+
 void OpenFiles::add_open(Compound& compound, const Opening& what) {
   Open open;
   open.access = what.asked();
@@ -205,8 +220,11 @@ async::Task<Result<OpenResult>> OpenFiles::open_at(Caller caller, Spot directory
 }
 
 async::Task<Result<OpenResult>> OpenFiles::open_handle(Caller caller, nfs_fh4 file, std::string label,
-                                                       std::uint32_t access, std::optional<Place> found_at) {
+                                                       std::uint32_t access, std::optional<Place> found_at,
+                                                       std::span<std::byte> first) {
   Opening what{std::move(caller), std::move(label), access};
+  const bool may_read = reads_first_ && session_.version().has_current_stateid;
+  if (may_read && access == OPEN4_SHARE_ACCESS_READ) what.first = first;
   widen(what);
   return open_known(std::move(what), file, std::move(found_at));
 }
@@ -363,26 +381,34 @@ async::Task<Result<OpenResult>> OpenFiles::open_known(Opening what, nfs_fh4 hand
   if (held && held->needed() == 0) session_.close_batch().hurry();
   const Openings::Guard guard(session_.openings());
   Compound compound = session_.begin("open", what.caller, handle.mark);
+  FirstRead first(session_, record(handle), what.first);
   if (found_at) add_name_check(compound, *found_at);
   compound.add<op::PUTFH>({handle});
   add_open(compound, what);
   add_getattr(compound);
+  first.add_to(compound);
   const std::uint64_t as_of = session_.modifications().of(handle);
   auto reply = co_await session_.call(std::move(compound));
-  if (!reply) co_return reply.error();
+  if (!reply) {
+    if (opens_without_read(what, reply.error()))
+      co_return co_await open_known(std::move(what), handle, std::move(found_at));
+    co_return reply.error();
+  }
   const NameCheck check = found_at ? take_name_check(*reply, handle) : NameCheck::leads_here;
   // A caller who got the handle from another one may open the file although he may not search the directory.
   if (check == NameCheck::not_allowed) co_return co_await open_known(std::move(what), handle, std::nullopt);
   OPEN4res res;
   if (check == NameCheck::failed || !reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res)) {
-    if (narrows(what, *reply)) co_return co_await open_known(std::move(what), handle, std::move(found_at));
-    if (check != NameCheck::leads_elsewhere) co_return session_.error_of(*reply, "open", what.label);
+    const Error refused = session_.error_of(*reply, "open", what.label);
+    if (narrows(what, *reply) || opens_without_read(what, refused))
+      co_return co_await open_known(std::move(what), handle, std::move(found_at));
+    if (check != NameCheck::leads_elsewhere) co_return refused;
     co_return status_error(NFS4ERR_STALE, "open", what.label);
   }
   out.file = adopt(what, handle, *res.get<NFS4_OK>(), guard, *reply);
   // The file was opened although the name leads elsewhere. It is closed with `out`.
   if (check == NameCheck::leads_elsewhere) co_return status_error(NFS4ERR_STALE, "open", what.label);
-  (void)take_attributes(out, *res.get<NFS4_OK>(), *reply);
+  if (take_attributes(out, *res.get<NFS4_OK>(), *reply)) take_first_read(out, first, *reply);
   if (out.object.attributes) out.file->know(*out.object.attributes, as_of);
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
   co_await look_again(out);
@@ -398,9 +424,11 @@ async::Task<Result<OpenResult>> OpenFiles::open_found(Opening what, nfs_fh4 hand
   what.claim = open_claim4::of<CLAIM_NULL>(component4{what.place->name});
   const Openings::Guard guard(session_.openings());
   Compound compound = session_.begin_on(what.place->directory, "open", what.caller);
+  FirstRead first(session_, record(handle), what.first);
   add_open(compound, what);
   compound.add<op::GETFH>();
   add_getattr(compound);
+  first.add_to(compound);
   const std::uint64_t as_of = session_.modifications().of(handle);
   auto reply = co_await session_.call(std::move(compound));
   if (!reply) co_return reply.error();
@@ -410,8 +438,10 @@ async::Task<Result<OpenResult>> OpenFiles::open_found(Opening what, nfs_fh4 hand
     const nfsstat4 status = reply->failed_status();
     const bool gone = status == NFS4ERR_NOENT || status == NFS4ERR_ISDIR || status == NFS4ERR_SYMLINK;
     if (gone) co_return status_error(NFS4ERR_STALE, "open", what.label);
-    if (narrows(what, *reply)) co_return co_await open_found(std::move(what), handle);
-    co_return session_.error_of(*reply, "open", what.label);
+    const Error refused = session_.error_of(*reply, "open", what.label);
+    if (narrows(what, *reply) || opens_without_read(what, refused))
+      co_return co_await open_found(std::move(what), handle);
+    co_return refused;
   }
   OPEN4resok& ok = *res.get<NFS4_OK>();
   OpenResult out;
@@ -422,7 +452,7 @@ async::Task<Result<OpenResult>> OpenFiles::open_found(Opening what, nfs_fh4 hand
   out.file = adopt(what, out.object.handle, ok, guard, *reply);
   // The OPEN found another file. It is closed with `out`.
   if (out.object.handle != handle) co_return status_error(NFS4ERR_STALE, "open", what.label);
-  (void)take_attributes(out, ok, *reply);
+  if (take_attributes(out, ok, *reply)) take_first_read(out, first, *reply);
   if (out.object.attributes) out.file->know(*out.object.attributes, as_of);
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
   co_await look_again(out);

@@ -32,8 +32,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
+#include "nfs4/files/first_read.h"
 #include "nfs4/files/object_operations.h"
 #include "nfs4/files/open_file.h"
 
@@ -77,6 +79,8 @@ struct OpenResult {
   /// Whether the file has to be truncated again, because lost data of some file may have been rewritten after
   /// the OPEN truncated this one (writing::RewriteWatch).
   bool to_be_cut_again = false;
+  /// Number of bytes that were read with the OPEN (first_read.h); none if nothing was read, or nothing that counts.
+  std::optional<std::size_t> first = {};
 };
 
 class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
@@ -93,9 +97,11 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
                                           std::uint32_t access, std::optional<Engine::Creation> creation);
   /// Opens by handle. `label`: the file's name in errors. With `found_at` the file is opened only if that
   /// name leads to it, and otherwise the result is ESTALE. The name is looked up in the same COMPOUND, if the
-  /// caller may do that.
+  /// caller may do that. `first`: room for the first bytes of the file, which are read in the same COMPOUND if that is
+  /// possible (OpenResult::first). For OPEN4_SHARE_ACCESS_READ only.
   async::Task<Result<OpenResult>> open_handle(Caller caller, nfs_fh4 file, std::string label,
-                                              std::uint32_t access, std::optional<Place> found_at = {});
+                                              std::uint32_t access, std::optional<Place> found_at = {},
+                                              std::span<std::byte> first = {});
   /// Commits the file's unstable data if this is the last OpenRef that writes. Returns the error of that, or
   /// of the CLOSE.
   async::Task<Status> close(OpenRef ref);
@@ -149,13 +155,16 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
     std::optional<Place> place = {};
     /// Access that is asked for in addition, and that the caller does not need.
     std::uint32_t besides = 0;
+    std::span<std::byte> first = {};  ///< room for the first bytes of the file
     [[nodiscard]] std::uint32_t asked() const { return access | besides; }
   };
   std::uint64_t owner_of(const Caller& caller);
   [[nodiscard]] std::shared_ptr<OpenFile> known(const nfs_fh4& handle, std::uint64_t owner) const;
   void widen(Opening& what) const;
   static bool narrows(Opening& what, const CompoundReply& reply);
+  bool opens_without_read(Opening& what, const Error& refused);
   void add_open(Compound& compound, const Opening& what);
+  void take_first_read(OpenResult& out, FirstRead& read, CompoundReply& reply);
   OpenRef adopt(const Opening& what, const nfs_fh4& handle, const OPEN4resok& ok,
                 const Openings::Guard& guard, const CompoundReply& reply);
   OpenRef count_in(std::shared_ptr<OpenFile> file, std::uint32_t access);
@@ -181,6 +190,7 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
   /// Files without an OpenRef that are kept open for their delegations. The key is Open::parked.
   std::map<std::uint64_t, std::shared_ptr<OpenFile>> parked_;
   std::uint64_t last_parked_ = 0;
+  bool reads_first_ = true;  ///< the server has not refused READ behind OPEN
   std::size_t most_parked_ = 0;
   /// Number of tasks that give state back to the server. unpark_all() waits for them.
   unsigned giving_ = 0;

@@ -11,6 +11,7 @@
 #include "async/event.h"
 #include "async/tasks.h"
 #include "nfs4/files/convert.h"
+#include "nfs4/files/first_read.h"
 #include "nfs4/state/open_arguments.h"
 #include "nfs4/state/walk.h"
 #include "wire/nfs4/status.h"
@@ -25,8 +26,6 @@ using engine::Named;
 using Chunks = SmallFiles::Chunks;
 
 constexpr std::size_t kBatchesInFlight = 16;
-/// The stateid that means the current stateid of the COMPOUND (RFC 8881 8.2.3).
-constexpr stateid4 kCurrent{.seqid = 1, .other = {}};
 
 /// Attributes whose encoded values are short, so without owners.
 const bitmap4& short_attributes() {
@@ -107,17 +106,8 @@ bool is_final(const CompoundReply& reply) {
 }
 /// Whether the operation may have been refused because of the operations before it in the COMPOUND.
 bool is_of_company(const CompoundReply& reply) {
-  switch (reply.failed_status()) {
-    case NFS4ERR_DELAY:
-    case NFS4ERR_GRACE:
-    case NFS4ERR_RESOURCE:
-    case NFS4ERR_REP_TOO_BIG:
-    case NFS4ERR_REP_TOO_BIG_TO_CACHE:
-    case NFS4ERR_TOO_MANY_OPS:
-      return true;
-    default:
-      return false;
-  }
+  const nfsstat4 status = reply.failed_status();
+  return is_too_large(status) || status == NFS4ERR_DELAY || status == NFS4ERR_GRACE;
 }
 
 /// Returns the result of a GETATTR of short_attributes().
@@ -254,8 +244,9 @@ class Writing {
     args.claim = open_claim4::of<CLAIM_NULL>(component4{item.file.name});
     compound.add<op::OPEN>(args);
     compound.add<op::GETFH>();
-    if (!item.data.empty()) compound.add<op::WRITE>({kCurrent, 0, FILE_SYNC4, xdr::DdpOpaque<>{item.data}});
-    compound.add<op::CLOSE>({0, kCurrent});
+    if (!item.data.empty())
+      compound.add<op::WRITE>({kCurrentStateid, 0, FILE_SYNC4, xdr::DdpOpaque<>{item.data}});
+    compound.add<op::CLOSE>({0, kCurrentStateid});
     compound.add<op::GETATTR>({short_attributes()});
   }
   Fate take(CompoundReply& reply, Item& item, const Openings::Guard& guard) const {

@@ -144,7 +144,7 @@ SEQUENCE4args Session::begin_sequence(Request& request) {
   if (facts().max_response_cached < kLeastReply) request.course.asks_caching = false;
   const SEQUENCE4args sequence{facts().session_id, request.use.sequence(), request.use.slot(),
                                slots_.table().highest_busy(),
-                               request.compound.modifies() && request.course.asks_caching};
+                               request.compound.is_to_be_cached() && request.course.asks_caching};
   request.compound.set_sequence(sequence);
   return sequence;
 }

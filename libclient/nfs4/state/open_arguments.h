@@ -6,6 +6,9 @@
 
 namespace nfsrdma::nfs4 {
 
+/// The stateid that means the current stateid of the COMPOUND, which OPEN sets (RFC 8881 8.2.3, 16.2.3.1.2).
+inline constexpr stateid4 kCurrentStateid{.seqid = 1, .other = {}};
+
 /// Returns OPEN's arguments without openhow and claim. `wanted`: the result of Delegations::wanted_for().
 OPEN4args open_arguments(const CallLayer& calls, const Open& open, std::uint32_t wanted);
 /// Return the arguments for a file that was open before: open_previous() in the grace period, open_again()

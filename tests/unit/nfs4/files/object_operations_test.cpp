@@ -335,26 +335,6 @@ TEST_CASE("objects: a link is made although the server gives no attributes behin
   }
 }
 
-TEST_CASE("F10 what is read before a file is open is all of it, or nothing") {
-  Scene m;
-  m.server.add_file("/f", "0123456789");
-  EngineClient& c = m.connect();
-  const nfs_fh4 handle = c.handle("/f");
-  std::string into(16, '?');
-  const auto whole = c.run(c.engine.read_early(user(1), handle, room(into)));
-  REQUIRE(ok(whole));
-  CHECK(whole->size == 10);
-  CHECK(whole->change == c.run(c.engine.attributes(nullptr, handle))->change);
-  CHECK(into == "0123456789??????");
-  std::string part(4, '?');
-  const auto first = c.run(c.engine.read_early(user(1), handle, room(part)));
-  REQUIRE(ok(first));
-  CHECK(first->size == 4);
-  // Nobody could tell a short answer from the end of the file.
-  m.server.set_short_reads(4);
-  CHECK(errno_of(c.run(c.engine.read_early(user(1), handle, room(into)))) == EAGAIN);
-}
-
 TEST_CASE("xattrs: set, get, list over pages, remove") {
   Scene m;
   m.server.add_file("/a", "");
