@@ -82,7 +82,11 @@ async::Task<Result<Attributed>> AttributeRequests::set_attributes(Caller caller,
       if (!now || (now->attributes.mode & S_IWUSR) == 0) co_return allowed.error();
     }
   }
-  co_await writes_.settle(**inode);
+  // Where close(2) does not wait for the disk, setting a time does not either.
+  const bool is_last =
+      changes.modified && engine_->promises().max_size_for_deferred_close((*inode)->handle) == 0;
+  auto settled = is_last ? writes_.settle_last(**inode) : writes_.settle(**inode);
+  co_await std::move(settled);
   // Linux sends a SETATTR without changes if the kernel would clear set-id bits but leaves that to the
   // server.
   if (changes_nothing(changes)) co_return co_await attributes_now(std::move(caller), *inode, kTaken);

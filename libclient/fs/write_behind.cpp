@@ -227,6 +227,12 @@ void WriteBehind::send_gathered(Inode& inode, Stability stability) {
   loop_.spawn(write_behind(std::move(gathered.file), std::move(memory), data, gathered.pending, stability));
 }
 
+/// Returns how gathered data is sent if no more is expected: a single write is sent as a stable WRITE, which needs no COMMIT.
+Stability WriteBehind::stability_of_last(const Inode& inode, const ServerFile& file) {
+  const bool is_all = inode.writes.answered() == 1 && !file.has_unstable_data();
+  return is_all ? Stability::on_disk : Stability::unstable;
+}
+
 async::Task<void> WriteBehind::send_old_gathered() {
   sending_old_ = true;
   while (!gathered_.empty()) {
@@ -277,6 +283,13 @@ async::Task<void> WriteBehind::settle(Inode& inode, std::uint64_t last) {
     if (!inode.writes.any_answered(last, 0, ~std::uint64_t{0})) co_return;
     co_await inode.settled.wait_until(async::TimePoint::max());
   }
+}
+
+async::Task<void> WriteBehind::settle_last(Inode& inode) {
+  const auto gathered = gathered_.find(&inode);
+  if (gathered != gathered_.end())
+    send_gathered(inode, stability_of_last(inode, *gathered->second.file->file()));
+  return settle(inode);
 }
 
 bool WriteBehind::may_read_at_once(const Inode& inode, std::uint64_t from, std::uint64_t to) {
@@ -333,9 +346,7 @@ async::Task<Status> WriteBehind::commit_all(std::shared_ptr<OpenHandle> file,
 
 async::Task<Status> WriteBehind::save(std::shared_ptr<OpenHandle> file) {
   Inode& inode = file->inode();
-  // A single gathered write is sent as a stable WRITE, which needs no COMMIT.
-  const bool all = inode.writes.answered() == 1 && !file->file()->has_unstable_data();
-  send_gathered(inode, all ? Stability::on_disk : Stability::unstable);
+  send_gathered(inode, stability_of_last(inode, *file->file()));
   co_await settle(inode);
   const std::uint64_t as_of = inode.attributes.changed();
   const Freshness::Asked asked = freshness_.asking(inode);

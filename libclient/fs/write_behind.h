@@ -66,6 +66,10 @@ class WriteBehind {
   async::Task<void> settle(Inode& inode);
   /// Does the same for the writes with numbers up to `last`.
   async::Task<void> settle(Inode& inode, std::uint64_t last);
+  /// Does what settle() does, before the time of change is set, which programs do when they have written all of a file: if
+  /// what is gathered is all of it, one stable WRITE sends it, and close() needs no COMMIT. Linux does so, too
+  /// (FLUSH_COND_STABLE).
+  async::Task<void> settle_last(Inode& inode);
   /// Ends when all writes of these bytes have ended that had begun by then.
   async::Task<void> settle_range(Inode& inode, std::uint64_t from, std::uint64_t to);
   /// Prepares a READ of these bytes: settles, and also waits for earlier writes of the range that are not
@@ -134,6 +138,7 @@ class WriteBehind {
   bool add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset, How how);
   void gather(const std::shared_ptr<OpenHandle>& file, Bytes data, Pending pending);
   void send_gathered(Inode& inode, Stability stability = Stability::unstable);
+  [[nodiscard]] static Stability stability_of_last(const Inode& inode, const ServerFile& file);
   async::Task<void> send_old_gathered();
 
   async::Loop& loop_;

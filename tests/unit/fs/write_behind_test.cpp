@@ -424,6 +424,30 @@ TEST_CASE("F13 write-behind: all of a small file goes out stable when it is save
   CHECK(m.take_calls().empty());
 }
 
+TEST_CASE(
+    "F13 write-behind: all of a small file goes out stable before its time is set, a part of it does not") {
+  Writing m;
+  const auto settle_last = [&] {
+    auto task = m.behind.settle_last(m.at);
+    m.start(task);
+    REQUIRE(task.done());
+  };
+  settle_last();  // nothing to do
+  CHECK(m.take_calls().empty());
+  m.write(m.file, "small", 0);
+  settle_last();
+  CHECK(m.take_calls() == "write!");
+  CHECK_FALSE(m.file->file()->has_unstable_data());
+  m.write(m.file, m.large, 5);
+  m.write(m.file, "small", 0);
+  settle_last();
+  CHECK(m.take_calls() == "write write");
+  CHECK(m.file->file()->has_unstable_data());
+  m.write(m.file, "SMALL", 0);
+  settle_last();
+  CHECK(m.take_calls() == "write");
+}
+
 TEST_CASE("F13 write-behind: what a WRITE to the disk brought need not be asked for") {
   Writing m;
   m.engine.delegation = std::chrono::seconds(90);
