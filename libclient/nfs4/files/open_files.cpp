@@ -113,10 +113,12 @@ bool OpenFiles::narrows(Opening& what, const CompoundReply& reply) {
   return std::exchange(what.besides, 0) != 0;
 }
 
-/// Called when an OPEN was refused that may have had a READ behind it. Returns true if the OPEN is to be sent again
-/// without it.
-bool OpenFiles::opens_without_read(Opening& what, const Error& refused) {
-  if (what.first.empty() || !is_too_large(static_cast<nfsstat4>(refused.status()))) return false;
+/// Called when an OPEN failed that may have had a READ behind it. Returns true if the OPEN is to be sent again without it,
+/// because the server may have failed because of READ or of its chunk.
+bool OpenFiles::opens_without_read(Opening& what, const Error& failed) {
+  const bool is_to_blame =
+      failed.kind() == ErrorKind::protocol || is_too_large(static_cast<nfsstat4>(failed.status()));
+  if (what.first.empty() || !is_to_blame) return false;
   what.first = {};
   reads_first_ = false;
   return true;
@@ -431,7 +433,10 @@ async::Task<Result<OpenResult>> OpenFiles::open_found(Opening what, nfs_fh4 hand
   first.add_to(compound);
   const std::uint64_t as_of = session_.modifications().of(handle);
   auto reply = co_await session_.call(std::move(compound));
-  if (!reply) co_return reply.error();
+  if (!reply) {
+    if (opens_without_read(what, reply.error())) co_return co_await open_found(std::move(what), handle);
+    co_return reply.error();
+  }
   OPEN4res res;
   GETFH4res found;
   if (!reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res) || !reply->take<op::GETFH>(found)) {

@@ -162,7 +162,7 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
   [[nodiscard]] std::shared_ptr<OpenFile> known(const nfs_fh4& handle, std::uint64_t owner) const;
   void widen(Opening& what) const;
   static bool narrows(Opening& what, const CompoundReply& reply);
-  bool opens_without_read(Opening& what, const Error& refused);
+  bool opens_without_read(Opening& what, const Error& failed);
   void add_open(Compound& compound, const Opening& what);
   void take_first_read(OpenResult& out, FirstRead& read, CompoundReply& reply);
   OpenRef adopt(const Opening& what, const nfs_fh4& handle, const OPEN4resok& ok,

@@ -185,6 +185,20 @@ TEST_CASE("F10 first read: a COMPOUND that is too large for the server is sent a
   }
 }
 
+TEST_CASE("F10 first read: a server that cannot use the chunk of READ is sent OPEN without it") {
+  FirstReads m;
+  m.connect();
+  const nfs_fh4 handle = m.client->handle("/f");
+  m.into.assign(kRoom, '?');
+  m.server.err_chunk(OP_OPEN);
+  auto opened = m.client->run(
+      m.client->files.open_handle(user(1), handle, "f", OPEN4_SHARE_ACCESS_READ, std::nullopt, room(m.into)));
+  REQUIRE(ok(opened));
+  CHECK_FALSE(opened->first);
+  CHECK_FALSE(m.last_has_read());
+  m.close(opened->file);
+}
+
 TEST_CASE("F10 first read: an OPEN that is refused reads nothing") {
   FirstReads m;
   EngineClient& c = m.connect();
@@ -194,7 +208,7 @@ TEST_CASE("F10 first read: an OPEN that is refused reads nothing") {
   }
   SUBCASE("the handle is stale") {
     const nfs_fh4 handle = c.handle("/f");
-    CHECK(ok(c.run(c.engine.remove(user(1), c.root, "f", Engine::Removed::file))));
+    CHECK(ok(c.run(c.engine.remove(nullptr, c.root, "f", Engine::Removed::file))));
     m.into.assign(kRoom, '?');
     CHECK(errno_of(c.run(c.files.open_handle(user(1), handle, "f", OPEN4_SHARE_ACCESS_READ, std::nullopt,
                                              room(m.into)))) == ESTALE);
