@@ -25,7 +25,6 @@
 #include <optional>
 #include <span>
 
-#include "nfs4/compound/compound.h"
 #include "nfs4/state/client_lease.h"
 #include "writing/question.h"
 
