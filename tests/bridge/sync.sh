@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # sync against rsync: the same changes to a source, and what each of them makes of a copy. rsync copies on this machine,
 # nfsrdma-cli to a Ganesha and back through the bridge. The table that is printed has a row for each case: what rsync -i
-# and sync -v said they did, and whether the trees are the same afterwards. Both run as an ordinary user.
+# and sync -v said they did, and whether the trees are the same afterwards. Both run as an ordinary user. If rclone is
+# installed, a last column has its exit status and whether its tree is that of rsync, but for the times of directories,
+# which it does not keep; nothing depends on that.
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 need_tools rsync
 
 moment=1500000000
-src=$work/src ref=$work/ref copy=$export/copy back=$work/back
+src=$work/src ref=$work/ref third=$work/third copy=$export/copy back=$work/back
 start_bridge plain || exit 1
 url=nfs://127.0.0.1:$bridge_port/export
 cli() { as_user "$cli_binary" "$@"; }
@@ -24,6 +26,23 @@ made() {
 }
 short() { tr '\n' ',' | sed 's/,$//; s/,/, /g' | cut -c -70; }
 
+timeless() { sed -E 's/ d [0-9.]+$/ d/'; }
+# by_rclone [OPTION …]: has rclone copy the source, and prints what comes of it.
+by_rclone() {
+  command -v rclone > /dev/null || return 0
+  local verb=copy options=(--links --create-empty-src-dirs) one status
+  for one in "$@"; do
+    if [ "$one" = --delete ]; then verb=sync; else options+=("$one"); fi
+  done
+  as_user env RCLONE_CONFIG=/dev/null HOME="$work" rclone "$verb" "${options[@]}" "$src" "$third" > "$work/rclone.out" 2>&1
+  status=$?
+  if diff <(tree "$ref" | timeless) <(tree "$third" | timeless) > /dev/null && diff -r --no-dereference "$ref" "$third" > /dev/null 2>&1; then
+    printf '|same (%s)' "$status"
+  else
+    printf '|different (%s)' "$status"
+  fi
+}
+
 # compare CASE CHANGE [OPTION …]: makes the change to the source, and has both copy it. Sets $rsync_status, $sync_status.
 compare() {
   local name=$1 change=$2 same_trees=same
@@ -34,9 +53,9 @@ compare() {
   cli sync -vq "$@" "$src/" "$url/copy" > "$work/sync.out" 2> "$work/sync.err"
   sync_status=$?
   { diff <(tree "$ref") <(tree "$copy") && diff -r --no-dereference "$ref" "$copy"; } > "$work/diff" 2>&1 || same_trees=different
-  printf '%s|%s (%s)|%s (%s)|%s\n' "$name" \
+  printf '%s|%s (%s)|%s (%s)|%s%s\n' "$name" \
     "$(sed -E '/^(sending|$)/d; s/^[<>c.][fdLDS][^ ]* +//; s/^\*deleting +/-/' "$work/rsync.out" | LC_ALL=C sort | short)" "$rsync_status" \
-    "$(sed -E 's/ \(.*//; s/^delete /-/; s/^[a-z]+ +//' "$work/sync.out" | LC_ALL=C sort | short)" "$sync_status" "$same_trees" >> "$work/table"
+    "$(sed -E 's/ \(.*//; s/^delete /-/; s/^[a-z]+ +//' "$work/sync.out" | LC_ALL=C sort | short)" "$sync_status" "$same_trees" "$(by_rclone "$@")" >> "$work/table"
   same "$name: the trees of rsync and sync" "$expected" "$same_trees"
   [ "$same_trees" = "$expected" ] || head -5 "$work/diff"
 }
@@ -45,7 +64,7 @@ expected=same
 both() { same "$1: exit status of rsync and of sync" "$2 $3" "$rsync_status $sync_status"; }
 
 as_user mkdir -p "$work/src/d/deep" "$ref" "$back" && chmod 777 "$work"
-as_user mkdir -p "$src/d/deep" "$ref"
+as_user mkdir -p "$src/d/deep" "$ref" "$third"
 made 'echo one > a; echo two > d/b; head -c 300000 /dev/urandom > d/deep/large; ln -s a link; echo odd > "$(printf "\377 x")"; truncate -s 2M sparse; mkdir hollow'
 
 compare "new" 'true'
@@ -124,5 +143,5 @@ expect_exit 0 "sync on the server" cli sync -q --verify "$url/copy/" "$url/copy2
 same "sync on the server: the tree" "$(tree "$copy")" "$(tree "$export/copy2")"
 check "sync keeps holes" test "$(stat -c %b "$back/copy/sparse")" -lt 1024
 
-say "case | rsync -rlt (exit status) | sync (exit status) | trees"
+say "case | rsync -rlt (exit status) | sync (exit status) | trees | rclone"
 column -t -s '|' < "$work/table"
