@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The verbs fabric on the device that the lab was started with (LAB_DEVICES): siw0 (iWARP, registration for each call) or
-# rxe0 (RoCE, type 2 memory windows). What info says of it; servers that are not there; that nothing is left behind: not by
+# rxe0 (RoCE, type 2 memory windows). What info says of it; what trace= records of it; servers that are not there; that nothing is left behind: not by
 # ten connections in a row, not by a program that was killed; and the server restarted, the address lost, and SIGINT, in
 # the middle of transfers.
 export NFSRDMA_LAB_SIDE=guest
@@ -28,6 +28,18 @@ on_server "rm -rf $local; mkdir -m 777 $local; head -c $((64 * MiB + 13)) /dev/u
 expect_exit 0 "put of 64 MiB + 13" cli put -o fabric=verbs $local/src "$(url src)"
 expect_exit 0 "get of 64 MiB + 13" cli get -o fabric=verbs "$(url src)" $local/got
 check "the same" on_server "cmp $local/src '$export/src' && cmp $local/src $local/got && rm $local/got"
+# A recording of what no capture can see, because the device's traffic passes no network interface of the client.
+expect_exit 0 "get with trace=" cli get -o fabric=verbs,trace=$local/get.pcapng "$(url src)" $local/traced
+expect_exit 0 "the trace, decoded" cli trace $local/get.pcapng
+check "the trace names the device" grep -q "connected over verbs by $device" "$work/out"
+check "the trace has the READs" grep -q "READ offset=0 count=" "$work/out"
+on_server "cat $local/get.pcapng" > "$work/get.pcapng" && on_server "rm $local/get.pcapng $local/traced"
+if command -v tshark > /dev/null; then
+  # In one pass tshark has not put a Write chunk and its Reply together yet when it comes to the Reply.
+  frames() { tshark -2 -n -r "$work/get.pcapng" -Y "$1" 2> /dev/null | wc -l; }
+  same "tshark finds no malformed frame in the trace" 0 "$(frames _ws.malformed)"
+  check "tshark finds the Calls and Replies in the trace" test "$(frames nfs)" -ge 100
+fi
 expect_exit 0 "get with busy polling" cli get -o busy_poll=50 "$(url src)" $local/got
 check "get with busy polling: the same" on_server "cmp $local/src $local/got && rm $local/got $local/src '$export/src'"
 expect_exit 0 "get over two connections" cli info --json -o nconnect=2 "$server"
