@@ -26,8 +26,7 @@ bool ServerState::has_backchannel(clientid4 client) const {
 }
 
 /// RFC 8881 10.4: one for a client and a file, where it can be recalled.
-void ServerState::delegate(const Execution& at, const OPEN4args& args, const Inode& inode,
-                           open_delegation4& out) {
+void ServerState::delegate(Execution& at, const OPEN4args& args, const Inode& inode, open_delegation4& out) {
   using Delegate = Habits::Delegate;
   const std::uint32_t want = args.share_access & OPEN4_SHARE_ACCESS_WANT_DELEG_MASK;
   const open_delegation_type4* before = args.claim.get<CLAIM_PREVIOUS>();
@@ -91,6 +90,8 @@ void ServerState::delegate(const Execution& at, const OPEN4args& args, const Ino
                              {},           false,    1};
     }
     DelegationState& one = delegations.at(number);
+    one.unanswered = false;
+    at.granted = number;
     if (upgrade) {
       one.writes = true;
       one.granted = change_told(inode, inode.change);

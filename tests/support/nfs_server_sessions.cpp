@@ -225,13 +225,13 @@ bool ServerState::has_state(clientid4 client) const {
 nfsstat4 ServerState::run(Execution&, op::DESTROY_CLIENTID, const DESTROY_CLIENTID4args& args,
                           DESTROY_CLIENTID4res& res) {
   if (!clients.contains(args.dca_clientid)) return plain(res, NFS4ERR_STALE_CLIENTID);
-  // It may not know of them if the answer to an OPEN was lost, with a session or because the server had not cached it.
-  const ClientState& client = clients.at(args.dca_clientid);
-  const bool knows = client.sessions == 1 && !client.lacks_answers;
+  // Where a session was lost it may not know of them: the answer to an OPEN was lost with it.
+  const bool knows = clients.at(args.dca_clientid).sessions == 1;
   // A client that ends does not have to ask for ever where its DELEGRETURNs were refused.
   if (knows && std::ranges::any_of(delegations, [&](const auto& entry) {
         const DelegationState& one = entry.second;
-        return one.client == args.dca_clientid && one.revoked == Revoked::no && !one.return_refused;
+        return one.client == args.dca_clientid && one.revoked == Revoked::no && !one.return_refused &&
+               !one.unanswered;
       })) {
     problem("delegations are out when their client goes");
   }
@@ -295,7 +295,8 @@ nfsstat4 ServerState::check_retry(Execution& at, Slot& slot, const SEQUENCE4args
       (habits.false_retry == FalseRetry::by_shape && !same_shape)) {
     return NFS4ERR_SEQ_FALSE_RETRY;
   }
-  if (!slot.cached) clients.at(sessions.at(args.sa_sessionid).client).lacks_answers = true;
+  const auto granted = slot.cached ? delegations.end() : delegations.find(slot.granted);
+  if (granted != delegations.end()) granted->second.unanswered = true;
   if (!slot.cached && (!habits.uncached_behind_sequence || at.count == 1)) return NFS4ERR_RETRY_UNCACHED_REP;
   at.replay = true;
   return NFS4_OK;

@@ -552,6 +552,7 @@ void ServerState::settle(Execution& at) {
   slot.at_work = false;
   // A SEQUENCE that is alone is its own result, and costs nothing to keep.
   slot.cached = (at.cachethis || at.count == 1) && at.answer != nullptr;
+  slot.granted = at.granted;
   // A replay needs no chunk that the first answer had.
   if (slot.cached) slot.reply = flattened(at.answer->message);
 }

@@ -125,6 +125,7 @@ struct DelegationState {
   bool told = false;
   std::uint32_t seqid = 1;
   bool return_refused = false;  // a DELEGRETURN of it was answered with an error without being executed
+  bool unanswered = false;      // the answer that granted it was lost, and was not cached
 };
 
 struct Slot {
@@ -134,6 +135,7 @@ struct Slot {
   bool cachethis = false;
   std::uint32_t operations = 0;  // of the request
   std::uint64_t digest = 0;      // of the request behind SEQUENCE
+  std::uint64_t granted = 0;     // the delegation that its OPEN was granted
   nfs4::SEQUENCE4resok answer;
   Octets reply;  // what stands behind the RPC header, items put in
 };
@@ -183,7 +185,6 @@ struct ClientState {
   unsigned at_work = 0;                           // requests without an answer yet
   std::map<std::uint64_t, std::uint32_t> opened;  // in this boot: inode → share_access
   bool has_revoked = false;                       // it may have state that was revoked and not freed
-  bool lacks_answers = false;                     // it asked again for an answer that was not cached
   bool v40 = false;                               // of NFSv4.0: nobody says when it has reclaimed all
   bool survived =
       false;  // the last restart, which took its open state, and has not said RECLAIM_COMPLETE since
@@ -286,6 +287,7 @@ class Execution {
   unsigned connection = 0;
   bool in_session = false, cachethis = false, replay = false;
   std::uint64_t losses_before = 0;  // ServerState::losses_ when the request arrived
+  std::uint64_t granted = 0;        // the delegation that its OPEN was granted
   bool may_pass_locks = false;      // ServerState::is_truncated()
   nfs4::sequenceid4 sequence = 0;
   std::size_t largest = ~std::size_t{0};  // that the Reply may be, RPC header included
@@ -593,8 +595,7 @@ class ServerState {
 
   // nfs_server_delegations.cpp
   [[nodiscard]] bool has_backchannel(nfs4::clientid4 client) const;
-  void delegate(const Execution& at, const nfs4::OPEN4args& args, const Inode& inode,
-                nfs4::open_delegation4& out);
+  void delegate(Execution& at, const nfs4::OPEN4args& args, const Inode& inode, nfs4::open_delegation4& out);
   /// NFS4ERR_DELAY while somebody else has a delegation of it, which is recalled.
   nfs4::nfsstat4 recall_others(const Execution& at, std::uint64_t inode, bool writers_only = false);
   /// NFS4ERR_DELAY while somebody else has one for writing and has not said what the file looks like.
