@@ -22,7 +22,8 @@ class Entries final : Part {
  public:
   Entries(MountState& state, NameChecks& name_checks) : Part(state), name_checks_(name_checks) {}
 
-  /// `kernel_asked`: that of Freshness::attributed().
+  /// `kernel_asked`: Freshness::count() when the kernel's request came. The kernel ignores attributes that a later event
+  /// has overtaken.
   Entry entry(const FileHandle& handle, const Inode& directory, const std::string& name,
               const Attributes& told, std::uint64_t as_of, std::uint64_t when, std::uint64_t kernel_asked);
   /// Returns the entry of an object that was found without a name of it.
