@@ -82,9 +82,10 @@ async::Task<Result<Attributed>> AttributeRequests::set_attributes(Caller caller,
       if (!now || (now->attributes.mode & S_IWUSR) == 0) co_return allowed.error();
     }
   }
-  // Where close(2) does not wait for the disk, setting a time does not either.
-  const bool is_last =
-      changes.modified && engine_->promises().max_size_for_deferred_close((*inode)->handle) == 0;
+  // Under a delegation close(2) need not wait for the disk, so setting a time does not either. A kernel that gathers writes
+  // sets the time at each write-back, also of files that programs go on writing.
+  const bool is_last = changes.modified && !changes.size && !options_.kernel_gathers &&
+                       !engine_->promises().delegated((*inode)->handle);
   auto settled = is_last ? writes_.settle_last(**inode) : writes_.settle(**inode);
   co_await std::move(settled);
   // Linux sends a SETATTR without changes if the kernel would clear set-id bits but leaves that to the

@@ -20,11 +20,13 @@ std::optional<EarlyReads::Early> EarlyReads::begin(const Inode& inode, int flags
   return Early{loop_.memory().take(wanted), wanted, loop_.now(), inode.attributes.changed()};
 }
 
-void EarlyReads::take(Early early, OpenHandle& file, std::size_t got) {
+void EarlyReads::take(Early early, OpenHandle& file, const Opened& opened) {
   file.early_read = true;
-  const Inode& inode = file.inode();
-  if (inode.attributes.changed() == early.changed && inode.writes.empty())
-    file.has_read(std::move(early.memory), early.wanted, got, early.begun);
+  const auto& told = opened.object.attributes;
+  const KnownAttributes& known = file.inode().attributes;
+  const bool is_newest = told && known.newest() && known.newest()->attributes.change == told->change;
+  if (opened.first && is_newest && known.changed() == early.changed && file.inode().writes.empty())
+    file.has_read(std::move(early.memory), early.wanted, *opened.first, early.begun);
 }
 
 void EarlyReads::judge(const OpenHandle& file) {

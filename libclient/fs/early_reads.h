@@ -28,8 +28,9 @@ class EarlyReads final : Part {
   /// Returns none if an early read does not pay: for a large file, for a file whose pages the kernel may have, and if
   /// recent early reads were not used.
   [[nodiscard]] std::optional<Early> begin(const Inode& inode, int flags);
-  /// Gives the first `got` bytes to the handle, unless this mount has changed the file since the open began.
-  static void take(Early early, OpenHandle& file, std::size_t got);
+  /// Gives the first bytes to the handle, if some were read. They do not count if this mount has changed the file since the
+  /// open began, or has learned since that another client has.
+  static void take(Early early, OpenHandle& file, const Opened& opened);
   /// Called when the file is closed. Notes whether its early bytes were used.
   void judge(const OpenHandle& file);
 

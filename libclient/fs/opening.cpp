@@ -122,7 +122,7 @@ async::Task<Result<OpenedFile>> Opening::open(Caller caller, std::uint64_t id, i
   out.handle =
       std::make_shared<OpenHandle>(loop_, counters_, read_window_, *inode, std::move(opened->file), caller);
   handle_open_flags(*out.handle, flags);
-  if (early && opened->first) EarlyReads::take(*std::move(early), *out.handle, *opened->first);
+  if (early) EarlyReads::take(*std::move(early), *out.handle, *opened);
   if ((flags & O_TRUNC) != 0) {
     SetAttributes changes;
     changes.size = 0;

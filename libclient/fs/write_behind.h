@@ -67,8 +67,8 @@ class WriteBehind {
   /// Does the same for the writes with numbers up to `last`.
   async::Task<void> settle(Inode& inode, std::uint64_t last);
   /// Does what settle() does, before the time of change is set, which programs do when they have written all of a file: if
-  /// what is gathered is all of it, one stable WRITE sends it, and close() needs no COMMIT. Linux does so, too
-  /// (FLUSH_COND_STABLE).
+  /// what is gathered is all of it, one stable WRITE sends it, and close() needs no COMMIT. Linux does so when a program waits
+  /// for all data (FLUSH_COND_STABLE).
   async::Task<void> settle_last(Inode& inode);
   /// Ends when all writes of these bytes have ended that had begun by then.
   async::Task<void> settle_range(Inode& inode, std::uint64_t from, std::uint64_t to);

@@ -24,8 +24,6 @@ struct MinorVersion {
   bool asks_flavors_by_handle;
   /// Operations on several open files fit into one COMPOUND, because no owner's turn orders them.
   bool batches_files;
-  /// Later operations of a COMPOUND can name the state that its OPEN returns (RFC 8881 16.2.3.1.2).
-  bool has_current_stateid;
 };
 
 inline constexpr MinorVersion kNfs40{.has_sequence = false,
@@ -34,15 +32,13 @@ inline constexpr MinorVersion kNfs40{.has_sequence = false,
                                      .sets_attributes_exclusively = false,
                                      .frees_stateids = false,
                                      .asks_flavors_by_handle = false,
-                                     .batches_files = false,
-                                     .has_current_stateid = false};
+                                     .batches_files = false};
 inline constexpr MinorVersion kNfs41{.has_sequence = true,
                                      .keeps_seqids = false,
                                      .opens_by_handle = true,
                                      .sets_attributes_exclusively = true,
                                      .frees_stateids = true,
                                      .asks_flavors_by_handle = true,
-                                     .batches_files = true,
-                                     .has_current_stateid = true};
+                                     .batches_files = true};
 
 }  // namespace nfsrdma::nfs4

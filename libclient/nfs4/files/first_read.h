@@ -11,13 +11,14 @@
 // same open owner and file, and raises its seqid (18.16.3). The share access of an owner is a union, not a count, so one
 // CLOSE ends it. If the connection is lost with the answer, the server refuses the retransmission with
 // RETRY_UNCACHED_REP, and the OPEN is sent as a new request. A delegation that the lost answer granted is returned when
-// the server recalls it (Openings::doubt()), and does not conflict with what this client does. If the call is given up
+// the server recalls it (Openings::doubt()), and does not conflict with what this client does. No connection is kept up
+// for such a recall: it may come late, after the next renewal of the lease. If the call is given up
 // instead, the server keeps an open that this client does not know, as after any OPEN without an answer; the next OPEN of
 // the file shares it.
 //
 // Failure. The file is open whatever becomes of READ, and is then read by ordinary READs. If a restart of the server may
 // have lost data of the file, the bytes do not count (writing/question.h). A server that refuses READ for a reason that
-// will not go away gets no such COMPOUND any more (OpenFiles::reads_first_).
+// will not go away gets no such COMPOUND any more, unless it has executed one before (OpenFiles::first_reads_).
 #pragma once
 
 #include <cstddef>
@@ -44,6 +45,7 @@ class FirstRead {
   /// To be called when the results before READ's have been taken. Returns how many bytes the file begins with, where
   /// fewer than there is room for mean its end. Returns none if nothing was read, or if the bytes do not count.
   std::optional<std::size_t> take(CompoundReply& reply);
+  [[nodiscard]] bool is_added() const { return is_added_; }
   /// Whether the server has refused READ for a reason that is the same for other files. Valid after take().
   [[nodiscard]] bool is_useless() const { return is_useless_; }
 

@@ -113,21 +113,27 @@ bool OpenFiles::narrows(Opening& what, const CompoundReply& reply) {
   return std::exchange(what.besides, 0) != 0;
 }
 
-/// Called when an OPEN failed that may have had a READ behind it. Returns true if the OPEN is to be sent again without it,
-/// because the server may have failed because of READ or of its chunk.
-bool OpenFiles::opens_without_read(Opening& what, const Error& failed) {
+/// Called when an OPEN failed. Returns true if it had a READ behind it, and is to be sent again without that, because the
+/// server may have failed because of READ or of its chunk.
+bool OpenFiles::opens_without_read(Opening& what, const FirstRead& read, const Error& failed) {
   const bool is_to_blame =
       failed.kind() == ErrorKind::protocol || is_too_large(static_cast<nfsstat4>(failed.status()));
-  if (what.first.empty() || !is_to_blame) return false;
+  if (!read.is_added() || !is_to_blame) return false;
   what.first = {};
-  reads_first_ = false;
+  note_first_read(FirstReads::refused);
   return true;
+}
+
+/// A server that has executed one READ behind OPEN can do that, and refuses a later one because of the moment.
+void OpenFiles::note_first_read(FirstReads outcome) {
+  if (first_reads_ != FirstReads::work) first_reads_ = outcome;
 }
 
 /// Takes the result of the READ behind OPEN and GETATTR, which have been taken.
 void OpenFiles::take_first_read(OpenResult& out, FirstRead& read, CompoundReply& reply) {
   out.first = read.take(reply);
-  reads_first_ = reads_first_ && !read.is_useless();
+  if (out.first) note_first_read(FirstReads::work);
+  if (read.is_useless()) note_first_read(FirstReads::refused);
 }
 
 void OpenFiles::add_open(Compound& compound, const Opening& what) {
@@ -225,8 +231,7 @@ async::Task<Result<OpenResult>> OpenFiles::open_handle(Caller caller, nfs_fh4 fi
                                                        std::uint32_t access, std::optional<Place> found_at,
                                                        std::span<std::byte> first) {
   Opening what{std::move(caller), std::move(label), access};
-  const bool may_read = reads_first_ && session_.version().has_current_stateid;
-  if (may_read && access == OPEN4_SHARE_ACCESS_READ) what.first = first;
+  if (first_reads_ != FirstReads::refused && access == OPEN4_SHARE_ACCESS_READ) what.first = first;
   widen(what);
   return open_known(std::move(what), file, std::move(found_at));
 }
@@ -392,7 +397,7 @@ async::Task<Result<OpenResult>> OpenFiles::open_known(Opening what, nfs_fh4 hand
   const std::uint64_t as_of = session_.modifications().of(handle);
   auto reply = co_await session_.call(std::move(compound));
   if (!reply) {
-    if (opens_without_read(what, reply.error()))
+    if (opens_without_read(what, first, reply.error()))
       co_return co_await open_known(std::move(what), handle, std::move(found_at));
     co_return reply.error();
   }
@@ -402,7 +407,7 @@ async::Task<Result<OpenResult>> OpenFiles::open_known(Opening what, nfs_fh4 hand
   OPEN4res res;
   if (check == NameCheck::failed || !reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res)) {
     const Error refused = session_.error_of(*reply, "open", what.label);
-    if (narrows(what, *reply) || opens_without_read(what, refused))
+    if (narrows(what, *reply) || opens_without_read(what, first, refused))
       co_return co_await open_known(std::move(what), handle, std::move(found_at));
     if (check != NameCheck::leads_elsewhere) co_return refused;
     co_return status_error(NFS4ERR_STALE, "open", what.label);
@@ -426,27 +431,20 @@ async::Task<Result<OpenResult>> OpenFiles::open_found(Opening what, nfs_fh4 hand
   what.claim = open_claim4::of<CLAIM_NULL>(component4{what.place->name});
   const Openings::Guard guard(session_.openings());
   Compound compound = session_.begin_on(what.place->directory, "open", what.caller);
-  FirstRead first(session_, record(handle), what.first);
   add_open(compound, what);
   compound.add<op::GETFH>();
   add_getattr(compound);
-  first.add_to(compound);
   const std::uint64_t as_of = session_.modifications().of(handle);
   auto reply = co_await session_.call(std::move(compound));
-  if (!reply) {
-    if (opens_without_read(what, reply.error())) co_return co_await open_found(std::move(what), handle);
-    co_return reply.error();
-  }
+  if (!reply) co_return reply.error();
   OPEN4res res;
   GETFH4res found;
   if (!reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res) || !reply->take<op::GETFH>(found)) {
     const nfsstat4 status = reply->failed_status();
     const bool gone = status == NFS4ERR_NOENT || status == NFS4ERR_ISDIR || status == NFS4ERR_SYMLINK;
     if (gone) co_return status_error(NFS4ERR_STALE, "open", what.label);
-    const Error refused = session_.error_of(*reply, "open", what.label);
-    if (narrows(what, *reply) || opens_without_read(what, refused))
-      co_return co_await open_found(std::move(what), handle);
-    co_return refused;
+    if (narrows(what, *reply)) co_return co_await open_found(std::move(what), handle);
+    co_return session_.error_of(*reply, "open", what.label);
   }
   OPEN4resok& ok = *res.get<NFS4_OK>();
   OpenResult out;
@@ -457,7 +455,7 @@ async::Task<Result<OpenResult>> OpenFiles::open_found(Opening what, nfs_fh4 hand
   out.file = adopt(what, out.object.handle, ok, guard, *reply);
   // The OPEN found another file. It is closed with `out`.
   if (out.object.handle != handle) co_return status_error(NFS4ERR_STALE, "open", what.label);
-  if (take_attributes(out, ok, *reply)) take_first_read(out, first, *reply);
+  (void)take_attributes(out, ok, *reply);
   if (out.object.attributes) out.file->know(*out.object.attributes, as_of);
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
   co_await look_again(out);

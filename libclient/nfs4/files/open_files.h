@@ -162,7 +162,9 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
   [[nodiscard]] std::shared_ptr<OpenFile> known(const nfs_fh4& handle, std::uint64_t owner) const;
   void widen(Opening& what) const;
   static bool narrows(Opening& what, const CompoundReply& reply);
-  bool opens_without_read(Opening& what, const Error& failed);
+  bool opens_without_read(Opening& what, const FirstRead& read, const Error& failed);
+  enum class FirstReads : std::uint8_t { unknown, work, refused };
+  void note_first_read(FirstReads outcome);
   void add_open(Compound& compound, const Opening& what);
   void take_first_read(OpenResult& out, FirstRead& read, CompoundReply& reply);
   OpenRef adopt(const Opening& what, const nfs_fh4& handle, const OPEN4resok& ok,
@@ -190,7 +192,7 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
   /// Files without an OpenRef that are kept open for their delegations. The key is Open::parked.
   std::map<std::uint64_t, std::shared_ptr<OpenFile>> parked_;
   std::uint64_t last_parked_ = 0;
-  bool reads_first_ = true;  ///< the server has not refused READ behind OPEN
+  FirstReads first_reads_ = FirstReads::unknown;  ///< whether the server executes READ behind OPEN
   std::size_t most_parked_ = 0;
   /// Number of tasks that give state back to the server. unpark_all() waits for them.
   unsigned giving_ = 0;

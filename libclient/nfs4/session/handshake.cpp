@@ -382,8 +382,8 @@ async::Task<void> Handshake::destroy_old_session(sessionid4 session, async::Time
 async::Task<Status> Handshake::end(async::TimePoint deadline) {
   nfsstat4 status = NFS4_OK;
   auto done = co_await destroy(deadline, status);
-  // The server still has state of this client that is not known here, from an OPEN whose answer was lost with
-  // its session. The server drops the state of a client instance when another instance follows (RFC 8881
+  // The server still has state of this client that is not known here, from an OPEN whose answer was lost.
+  // The server drops the state of a client instance when another instance follows (RFC 8881
   // 2.4). The new instance can then be destroyed, because it never had any state.
   if (status != NFS4ERR_CLIENTID_BUSY) co_return done;
   be_another_instance();

@@ -168,8 +168,8 @@ class ClientLease : public CallLayer {
     std::optional<SlotTable::Use> use = std::nullopt;
     /// The server may have executed the request although its answer, if there is one, does not say so.
     bool in_doubt = false;
-    /// Session: whether the server is asked to cache the Reply if the request is not idempotent. An attempt
-    /// sets it to false if the server cannot cache the Reply.
+    /// Session: whether the server is asked to cache the Reply if that is to be cached (Compound::is_to_be_cached()).
+    /// An attempt sets it to false if the server cannot cache the Reply.
     bool asks_caching = true;
     /// NFSv4.0: number of transmissions, without those answered with DELAY or GRACE.
     std::uint32_t sends = 0;

@@ -8,8 +8,8 @@
 // an OPEN of the same state, closed() notes that for every OPEN under way. The recall of a delegation may
 // likewise overtake the answer to the OPEN that grants it (delegations.h).
 //
-// An OPEN whose answer was lost together with its session may have granted a delegation that this client does
-// not know. in_doubt() then holds until there is another client id, because the delegation belongs to the
+// An OPEN whose answer was lost, with its session or because the server had not cached it, may have granted a delegation
+// that this client does not know. in_doubt() then holds until there is another client id, because the delegation belongs to the
 // client id, not to the session.
 //
 // Confined to the loop's thread. A Guard must not outlive its Openings.
@@ -77,8 +77,7 @@ class Openings {
       if (guard->closed_.size() < Guard::kMostClosed) guard->closed_.push_back(stateid.other);
     }
   }
-  /// Called when the answer to a call was lost with its session: it may have been the answer to an OPEN under
-  /// way.
+  /// Called when the answer to a call was lost for good: it may have been the answer to an OPEN under way.
   void doubt() {
     if (!empty()) doubted_epoch_ = calls_.epoch();
   }

@@ -448,6 +448,36 @@ TEST_CASE(
   CHECK(m.take_calls() == "write");
 }
 
+TEST_CASE(
+    "F13 write-behind: a time that is set sends all of a small file to the disk, unless more may follow") {
+  Plain m;
+  m.engine->tells = true;
+  const OpenedFile file = m.create("f");
+  m.write(file, "small", 0);
+  m.take_calls();
+  SetAttributes changes;
+  changes.modified = Time{};
+  std::string expected = "write! set";
+  SUBCASE("utimes(2)") {}
+  SUBCASE("a size besides, as ftruncate(2) has it with a write-back cache") {
+    changes.size = 2;
+    expected = "write set";
+  }
+  SUBCASE("a mode alone") {
+    changes = {};
+    changes.mode = 0600;
+    expected = "write set";
+  }
+  SUBCASE("under a delegation, where close(2) need not wait") {
+    m.engine->delegation = std::chrono::seconds(90);
+    expected = "write set";
+  }
+  (void)m.get(m.files->set_attributes(nullptr, file.entry.inode, changes, file.handle));
+  CHECK(m.take_calls() == expected);
+  m.engine->delegation = {};
+  CHECK(ok(m.loop.run(m.files->close(file.handle))));
+}
+
 TEST_CASE("F13 write-behind: what a WRITE to the disk brought need not be asked for") {
   Writing m;
   m.engine.delegation = std::chrono::seconds(90);
