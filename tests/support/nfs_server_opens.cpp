@@ -149,7 +149,7 @@ bool ServerState::is_known(const LockOwnerState& lock) const {
 
 /// The client knows of the lock and not of its loss, so it writes on the strength of a lock that somebody else may have by
 /// now. Not so by a request that arrived before the loss and was executed late, nor by one that it sent before it knew of
-/// the lock, which it makes again as it was when it was asked to wait.
+/// the lock, which it makes again as it was when it was asked to wait, or when the answer was lost and is not cached.
 void ServerState::look_for_lost_locks(std::uint64_t open, const Execution& at) {
   const auto delayed = delayed_.find({at.client, at.digest});
   for (const auto& [number, one] : locks) {
@@ -167,11 +167,15 @@ void ServerState::note_delayed(const Execution& at) {
     delayed_.erase(request);
     return;
   }
-  const auto [noted, is_first] = delayed_.try_emplace(request);
-  if (!is_first) return;
+  delayed_.try_emplace(request, known_locks(at.client));
+}
+
+std::set<std::uint64_t> ServerState::known_locks(clientid4 client) const {
+  std::set<std::uint64_t> out;
   for (const auto& [number, one] : locks) {
-    if (one.client == at.client && is_known(one)) noted->second.insert(number);
+    if (one.client == client && is_known(one)) out.insert(number);
   }
+  return out;
 }
 
 /// For what changes a file's data.

@@ -297,6 +297,9 @@ nfsstat4 ServerState::check_retry(Execution& at, Slot& slot, const SEQUENCE4args
   }
   const auto granted = slot.cached ? delegations.end() : delegations.find(slot.granted);
   if (granted != delegations.end()) granted->second.unanswered = true;
+  // The client makes the request again, as it was.
+  if (!slot.cached)
+    delayed_.try_emplace({sessions.at(args.sa_sessionid).client, slot.digest}, slot.known_locks);
   if (!slot.cached && (!habits.uncached_behind_sequence || at.count == 1)) return NFS4ERR_RETRY_UNCACHED_REP;
   at.replay = true;
   return NFS4_OK;

@@ -133,9 +133,10 @@ struct Slot {
   bool used = false, at_work = false, cached = false;  // at_work: the request has no answer yet
   bool may_begin_anew = false;                         // it was retired, and came back
   bool cachethis = false;
-  std::uint32_t operations = 0;  // of the request
-  std::uint64_t digest = 0;      // of the request behind SEQUENCE
-  std::uint64_t granted = 0;     // the delegation that its OPEN was granted
+  std::uint32_t operations = 0;         // of the request
+  std::uint64_t digest = 0;             // of the request behind SEQUENCE
+  std::uint64_t granted = 0;            // the delegation that its OPEN was granted
+  std::set<std::uint64_t> known_locks;  // of the client when the request was executed
   nfs4::SEQUENCE4resok answer;
   Octets reply;  // what stands behind the RPC header, items put in
 };
@@ -555,6 +556,8 @@ class ServerState {
   /// RFC 8881 8.2.5: a change under the stateid of the open with that number.
   void look_for_lost_locks(std::uint64_t open, const Execution& at);
   [[nodiscard]] bool is_known(const LockOwnerState& lock) const;
+  /// The locks of the client that it knows of.
+  [[nodiscard]] std::set<std::uint64_t> known_locks(nfs4::clientid4 client) const;
   void note_delayed(const Execution& at);
   nfs4::nfsstat4 check_change(const nfs4::stateid4& given, Execution& at);
   nfs4::nfsstat4 check_claim(Execution& at, const nfs4::OPEN4args& args, Opening& opening);
