@@ -72,7 +72,7 @@ check "shell: what the script removes" test ! -e "$daily/data/b.csv"
 mkdir -p "$work/home" && chown 65534:65534 "$work/home"
 # The shell on a terminal: Ctrl-C, completion, a bridge that is gone for a while, Ctrl-D.
 cat > "$work/terminal.py" <<'END'
-import os, pty, re, signal, subprocess, sys, time
+import os, pty, re, signal, subprocess, sys, termios, time
 cli, target, work = sys.argv[1:4]
 pid, fd = pty.fork()
 if pid == 0:
@@ -98,8 +98,10 @@ keys(b"half a line\x03"); until(rb"daily> "); keys(b"lpwd\r"); until(rb"/\w+.*\r
 open(work + "/stop", "w").close()
 while not os.path.exists(work + "/stopped"): time.sleep(0.05)
 keys(b"cat data/a.csv\r"); until(rb"\r\n"); open(work + "/start", "w").close(); until(rb"\na\.csv\r\n", 20); until(rb"> ")
-# Ctrl-D means the end only where a line is being read, so it must not come before the prompt.
-keys(b" cat secret\r"); until(rb"nfsrdma-cli: [^\r]*secret[^\r]*\r\n"); until(rb"> "); keys(b"\x04")
+# Ctrl-D means the end only where a line is being read. libedit takes the keys shortly after it has shown the prompt.
+keys(b" cat secret\r"); until(rb"nfsrdma-cli: [^\r]*secret[^\r]*\r\n"); until(rb"> ")
+while termios.tcgetattr(fd)[3] & termios.ICANON: time.sleep(0.01)
+keys(b"\x04")
 deadline = time.time() + 15
 while True:
     ended, status = os.waitpid(pid, os.WNOHANG)
