@@ -45,7 +45,7 @@ else
   check "dpkg-gensymbols finds no difference to *.symbols" not grep -E "^dpkg-gensymbols: (warning|error)" "$work/out" "$work/err"
 fi
 if ! ls "$packages"/nfsrdma_*.changes > /dev/null 2>&1; then
-  tail -50 "$work/out" "$work/err"
+  tail -n 50 "$work/out" "$work/err"
   exit 1
 fi
 same "packages" "libnfsrdma-dev libnfsrdma-ring0 libnfsrdma-ring0-dbgsym libnfsrdma1 libnfsrdma1-dbgsym nfsrdma-tools nfsrdma-tools-dbgsym python3-nfsrdma" \
@@ -68,7 +68,7 @@ system=$work/system
 mkdir "$system"
 if [ ! -e "$base" ]; then
   debootstrap --variant=minbase bookworm "$system" "$mirror" > "$work/out" 2>&1 ||
-    { tail -5 "$work/out"; skip "debootstrap cannot get Debian from $mirror (NFSRDMA_MIRROR)"; }
+    { tail -n 5 "$work/out"; skip "debootstrap cannot get Debian from $mirror (NFSRDMA_MIRROR)"; }
   tar -C "$system" -cf "$base.new" . && mv "$base.new" "$base"
 else
   tar -C "$system" -xf "$base"

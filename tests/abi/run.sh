@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# That a program which was linked against the first version of libnfsrdma.so.1 runs with the library of today, and that a
-# program can load the library while it runs.
+# That a program which was linked against the first version of libnfsrdma.so.1 runs with the library of today, that a
+# program can load the library while it runs, and that Debian's symbols file lists what the library exports.
 #
 #   run.sh LIBRARY-DIRECTORY RESPONDER
 #
@@ -15,6 +15,13 @@ program=$here/old_program.$(uname -m)
 # A library with static thread-local storage is loaded only while the little room that the loader keeps for it lasts.
 if readelf -d "$library/libnfsrdma.so.1" | grep STATIC_TLS; then
   echo "libnfsrdma.so.1 has thread-local variables of the model initial-exec, so dlopen(3) may refuse it"
+  exit 1
+fi
+# Each symbol, and each version of the interface. Without one of them the packages cannot be built.
+exported=$(nm -D --defined-only "$library/libnfsrdma.so.1" | awk '{ print $3 }' | sed -E 's/@@/@/; s/^(NFSRDMA_[0-9]+)$/\1@\1/' | sort)
+listed=$(awk '/^ / { print $1 }' "$here/../../packaging/debian/libnfsrdma1.symbols" | sort)
+if ! diff <(echo "$exported") <(echo "$listed"); then
+  echo "packaging/debian/libnfsrdma1.symbols does not list what libnfsrdma.so.1 exports (lines with <)"
   exit 1
 fi
 work=$(mktemp -d)
