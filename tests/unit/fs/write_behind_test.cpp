@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "support/file_parts.h"
+#include "support/plain_fixture.h"
 
 namespace nfsrdma::fs::plain {
 namespace {
