@@ -1,6 +1,7 @@
 #include "nfs4/compound/compound.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace nfsrdma::nfs4 {
@@ -42,11 +43,14 @@ void Compound::choose_stateid() {
   StateidSource* const source = std::exchange(stateid_source_, nullptr);
   if (source == nullptr) return;
   const std::optional<stateid4> stateid = source->at_slot();
-  if (!stateid) return;
-  std::byte* const at = message_.stream.data() + stateid_at_;
-  xdr::store_u32(at, stateid->seqid);
-  std::ranges::transform(stateid->other, at + sizeof(stateid->seqid),
-                         [](auto octet) { return std::byte(octet); });
+  if (stateid) put_stateid(message_.stream.data() + stateid_at_, *stateid);
+}
+
+std::byte* put_stateid(std::byte* at, const stateid4& stateid) {
+  xdr::store_u32(at, stateid.seqid);
+  at += sizeof stateid.seqid;
+  std::memcpy(at, stateid.other.data(), stateid.other.size());
+  return at + stateid.other.size();
 }
 
 void put_sequence(std::byte* at, const SEQUENCE4args& args) {

@@ -298,6 +298,8 @@ class Compound {
   bool opens_ = false, renews_ = false;
 };
 
+/// Encodes the stateid at `at`. Returns the position behind it.
+std::byte* put_stateid(std::byte* at, const stateid4& stateid);
 /// Encodes SEQUENCE's arguments at `at` (RFC 8881 18.46).
 void put_sequence(std::byte* at, const SEQUENCE4args& args);
 

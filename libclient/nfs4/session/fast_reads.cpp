@@ -24,9 +24,7 @@ std::byte* put(std::byte* at, std::uint32_t word) {
 }
 
 void put_read(std::byte* at, const stateid4& stateid, std::uint64_t offset, std::size_t count) {
-  at = put(at, stateid.seqid);
-  std::memcpy(at, stateid.other.data(), stateid.other.size());
-  at += stateid.other.size();
+  at = put_stateid(at, stateid);
   xdr::store_u64(at, offset);
   put(at + kOffsetSize, static_cast<std::uint32_t>(count));
 }
