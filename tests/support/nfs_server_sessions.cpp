@@ -295,11 +295,12 @@ nfsstat4 ServerState::check_retry(Execution& at, Slot& slot, const SEQUENCE4args
       (habits.false_retry == FalseRetry::by_shape && !same_shape)) {
     return NFS4ERR_SEQ_FALSE_RETRY;
   }
-  const auto granted = slot.cached ? delegations.end() : delegations.find(slot.granted);
-  if (granted != delegations.end()) granted->second.unanswered = true;
-  // The client makes the request again, as it was.
-  if (!slot.cached)
+  if (!slot.cached) {
+    // The client makes the request again, as it was, and does not know what the lost answer granted.
     delayed_.try_emplace({sessions.at(args.sa_sessionid).client, slot.digest}, slot.known_locks);
+    const auto granted = delegations.find(slot.granted);
+    if (granted != delegations.end()) granted->second.unanswered = true;
+  }
   if (!slot.cached && (!habits.uncached_behind_sequence || at.count == 1)) return NFS4ERR_RETRY_UNCACHED_REP;
   at.replay = true;
   return NFS4_OK;

@@ -553,7 +553,7 @@ void ServerState::settle(Execution& at) {
   // A SEQUENCE that is alone is its own result, and costs nothing to keep.
   slot.cached = (at.cachethis || at.count == 1) && at.answer != nullptr;
   slot.granted = at.granted;
-  slot.known_locks = known_locks(at.client);
+  if (!slot.cached) slot.known_locks = known_locks(at.client);
   // A replay needs no chunk that the first answer had.
   if (slot.cached) slot.reply = flattened(at.answer->message);
 }
