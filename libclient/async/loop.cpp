@@ -120,7 +120,7 @@ void Loop::remove_end_of_turn(std::uint64_t id) {
 Task<void> Loop::run_spawned(Loop& loop, std::uint64_t id, Task<void> task) {
   co_await task;
   loop.ended_.push_back(id);
-  // What the task holds goes at once, and not only when this frame is destroyed, at the end of the turn.
+  // The task's frame, with all that it holds, is destroyed here and not at the end of the turn with this frame.
   const Task<void> ended = std::move(task);
 }
 

@@ -70,7 +70,7 @@ class OpenHandle final : public std::enable_shared_from_this<OpenHandle>, privat
   [[nodiscard]] const Caller& caller() const { return caller_; }
   bool closing = false;     ///< no program has it any more; its CLOSE is under way
   int flags = 0;            ///< flags of open(2)
-  bool early_read = false;  ///< the first bytes were read by the call that opened the file
+  bool early_read = false;  ///< the call that opened the file was also to read its first bytes
   bool direct = false;      ///< O_DIRECT: nothing is read ahead
   /// Data that goes through this handle neither enters the kernel's pages nor drops any. The open may drop them.
   bool uncached = false;

@@ -382,7 +382,7 @@ async::Task<Result<Renamed>> Removal::rename_over_renamed(Renaming what, std::sh
   HiddenName where = hiding_place(*what.target, what.caller);
   auto away = co_await engine_.rename(what.caller, where.directory, what.new_name, where.directory,
                                       where.name, replaced->handle);
-  // Somebody has removed the file that was to be replaced.
+  // The file that was to be replaced has been removed by another client.
   if (!away && away.error().errno_value() == ENOENT) co_return co_await rename_now(std::move(what));
   if (!away) co_return away.error();
   auto renamed = co_await rename_now(what);

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The verbs fabric on the device that the lab was started with (LAB_DEVICES): siw0 (iWARP, registration for each call) or
-# rxe0 (RoCE, type 2 memory windows). What info says of it; what trace= records of it; servers that are not there; that nothing is left behind: not by
-# ten connections in a row, not by a program that was killed; and the server restarted, the address lost, and SIGINT, in
-# the middle of transfers.
+# rxe0 (RoCE, type 2 memory windows). What info says of it; what trace= records of it; servers that are not there; that
+# nothing is left behind: not by ten connections in a row, not by a program that was killed; and the server restarted, the
+# address lost, and SIGINT, in the middle of transfers.
 export NFSRDMA_LAB_SIDE=guest
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"

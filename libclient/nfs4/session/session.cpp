@@ -138,8 +138,8 @@ std::optional<SlotTable::Use> Session::slot_of_its_own(SentRequest* sent_request
 }
 
 /// Begins the request with SEQUENCE. The server is asked to cache Replies to requests that are not idempotent
-/// (RFC 8881 2.10.6.1.3), if it caches any, but not to those that Compound::need_not_be_cached() names. Only the attributes that follow could exceed what the server
-/// caches, and a Reply may do without those.
+/// (RFC 8881 2.10.6.1.3), if it caches any, except those of calls that need_not_be_cached(). Only the attributes
+/// that follow could exceed what the server caches, and a Reply may do without those.
 SEQUENCE4args Session::begin_sequence(Request& request) {
   if (facts().max_response_cached < kLeastReply) request.course.asks_caching = false;
   const SEQUENCE4args sequence{facts().session_id, request.use.sequence(), request.use.slot(),

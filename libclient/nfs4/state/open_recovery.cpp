@@ -110,7 +110,7 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, s
   }
 }
 
-/// As claim(), by the name that is known now.
+/// Does what claim() does, under one name: the one that is known now.
 async::Task<Status> OpenRecovery::claim_once(std::shared_ptr<Open> open, Claim how, stateid4 replaced,
                                              async::TimePoint deadline, nfsstat4& status) {
   CallLayer& calls = parts_.calls;

@@ -8,9 +8,9 @@
 // an OPEN of the same state, closed() notes that for every OPEN under way. The recall of a delegation may
 // likewise overtake the answer to the OPEN that grants it (delegations.h).
 //
-// An OPEN whose answer was lost, with its session or because the server had not cached it, may have granted a delegation
-// that this client does not know. in_doubt() then holds until there is another client id, because the delegation belongs to the
-// client id, not to the session.
+// An OPEN whose answer was lost, with its session or because the server had not cached it, may have granted a
+// delegation that this client does not know. in_doubt() then holds until there is another client id, because the
+// delegation belongs to the client id, not to the session.
 //
 // Confined to the loop's thread. A Guard must not outlive its Openings.
 #pragma once
