@@ -34,7 +34,8 @@ void draw_nothing() {}
 template <class Draw = void (*)()>
 int read_byte(char& c, Draw draw = draw_nothing) {
   while (true) {
-    std::array<pollfd, 2> ends{{{STDIN_FILENO, POLLIN, 0}, {interrupt::fd(), POLLIN, 0}}};
+    std::array<pollfd, 3> ends{
+        {{STDIN_FILENO, POLLIN, 0}, {interrupt::fd(), POLLIN, 0}, {redraw_fd(), POLLIN, 0}}};
     if (::poll(ends.data(), ends.size(), -1) < 0 && errno != EINTR) return -1;
     if (must_draw_again()) draw();
     if (interrupt::raised()) errno = EINTR;

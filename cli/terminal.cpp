@@ -2,6 +2,7 @@
 #include "cli/terminal.h"
 
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <string>
 
 #include "cli/interrupt.h"
@@ -36,10 +38,15 @@ termios before{}, during{};
 bool has_keys = false;                // standard input is a terminal, too
 bool is_screen = false;               // false: a Prompt
 std::atomic<bool> is_active = false;  // the terminal has the state of the Screen or the Prompt
-std::atomic<bool> is_stale = false;   // must_draw_again()
+int redraw = -1;                      // redraw_fd()
 
 void set_keys(const termios& to) {
   if (has_keys) ::tcsetattr(STDIN_FILENO, TCSADRAIN, &to);
+}
+
+void ask_for_redraw() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t count = ::write(redraw, &one, sizeof one);
 }
 
 /// In the background, this stops the process by SIGTTOU until it has the terminal.
@@ -47,7 +54,7 @@ void enter() {
   set_keys(during);
   if (is_screen) write_to_terminal(second_screen);
   is_active = true;
-  is_stale = true;
+  ask_for_redraw();
 }
 
 /// In the background, the terminal is another program's, and is left as it is.
@@ -88,10 +95,13 @@ void on_continue(int /*number*/) {
 }
 
 void on_resize(int /*number*/) {
-  is_stale = true;
+  const int saved = errno;
+  ask_for_redraw();
+  errno = saved;
 }
 
 void begin(bool draws) {
+  if (redraw < 0) redraw = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   is_screen = draws;
   has_keys = ::isatty(STDIN_FILENO) == 1 && ::tcgetattr(STDIN_FILENO, &before) == 0;
   during = before;
@@ -107,13 +117,18 @@ void end() {
   handle(SIGWINCH, SIG_DFL);
   leave();
   interrupt::before_exit(nullptr);
-  is_stale = false;
+  must_draw_again();  // the next Screen or Prompt begins with nothing to draw
 }
 
 }  // namespace
 
+int redraw_fd() {
+  return redraw;
+}
+
 bool must_draw_again() {
-  return is_stale.exchange(false);
+  std::uint64_t count = 0;
+  return ::read(redraw, &count, sizeof count) == sizeof count;
 }
 
 Screen::Screen() {
@@ -122,7 +137,7 @@ Screen::Screen() {
   during.c_cc[VMIN] = 1;
   during.c_cc[VTIME] = 0;
   enter();
-  is_stale = false;
+  must_draw_again();  // the first show() comes anyway
 }
 
 Screen::~Screen() {
@@ -155,8 +170,8 @@ bool Screen::show(std::string_view text) const {
 
 char Screen::key(std::chrono::steady_clock::time_point deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-  std::array<pollfd, 2> ready{pollfd{has_keys ? STDIN_FILENO : -1, POLLIN, 0},
-                              pollfd{interrupt::fd(), POLLIN, 0}};
+  std::array<pollfd, 3> ready{pollfd{has_keys ? STDIN_FILENO : -1, POLLIN, 0},
+                              pollfd{interrupt::fd(), POLLIN, 0}, pollfd{redraw_fd(), POLLIN, 0}};
   const auto wait = static_cast<int>(std::max<std::int64_t>(left.count(), 0));
   char key = 0;
   if (::poll(ready.data(), ready.size(), wait) <= 0 || ready[0].revents == 0)

@@ -20,6 +20,9 @@ bool write_to_terminal(std::string_view text);
 /// Returns true if the process was continued, or the terminal has another size, since the last call: what is on it
 /// must be drawn again.
 bool must_draw_again();
+/// Readable while must_draw_again() would return true. To be polled together with the keys: a signal that comes
+/// just before the poll does not end it.
+int redraw_fd();
 
 class Screen {
  public:
