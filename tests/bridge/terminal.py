@@ -94,6 +94,12 @@ class Scenes:
         self.t.until(rb"/t> ")
         self.t.expect_mode(False, "at the prompt")
 
+    def end_of_input(self):
+        """Types Ctrl-D. It ends the shell only once libedit has the keys, which it takes behind its prompt."""
+        self.t.until(rb"/t> ")
+        self.t.expect_mode(False, "before Ctrl-D")
+        self.t.keys(b"\x04")
+
     def end_shell(self):
         """The shell works: it runs a command, and ends."""
         self.t.line(b"pwd")
@@ -189,8 +195,7 @@ class Scenes:
         self.t.until(rb"/t> ", 3)
         self.t.line(b"lpwd")
         self.t.until(rb"\n/.*\r\n")
-        self.t.until(rb"/t> ")
-        self.t.keys(b"\x04")
+        self.end_of_input()
         # The end of the session waits for the server for a moment.
         self.t.until(rb"ready\$ ", 15)
         self.t.expect_mode(True, "after the shell")
@@ -212,7 +217,7 @@ class Scenes:
         self.t.until(rb"/t> ", 1.5)
         self.t.line(b"lpwd")
         self.t.until(rb"\n/.*\r\n")
-        self.t.keys(b"\x04")
+        self.end_of_input()
         self.t.until(rb"ready\$ ", 15)
         self.t.leave()
 
