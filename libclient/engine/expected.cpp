@@ -20,4 +20,8 @@ async::Task<bool> is_as_made(Engine& engine, Caller caller, Object object, Expec
   co_return ((*expected.mode ^ mode) & kPermissions) == 0;
 }
 
+bool is_renamed(const std::optional<Object>& found, const std::optional<FileHandle>& renamed) {
+  return found && (!renamed || found->handle == *renamed);
+}
+
 }  // namespace nfsrdma::engine

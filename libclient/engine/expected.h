@@ -1,4 +1,4 @@
-// The object that a LOOKUP should find after this client has made it.
+// The object that a LOOKUP should find after this client has made or renamed it.
 #pragma once
 
 #include <cstdint>
@@ -19,5 +19,9 @@ struct Expected {
 
 /// Returns whether the object that was found is as this client would have made it for the caller.
 async::Task<bool> is_as_made(Engine& engine, Caller caller, Object object, Expected expected);
+
+/// Returns whether the object that was found under the new name of a rename is the renamed one: `renamed`, or any object if
+/// the caller does not know which one the old name led to.
+bool is_renamed(const std::optional<Object>& found, const std::optional<FileHandle>& renamed);
 
 }  // namespace nfsrdma::engine

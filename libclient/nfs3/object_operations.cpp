@@ -480,7 +480,7 @@ async::Task<Result<Renamed>> ObjectOperations::rename(Caller caller, Spot from, 
   // The old name is gone. If the object has the new name, this call renamed it. Otherwise somebody else, or another call of
   // this client, has removed it under either name, or renamed it.
   auto looked = co_await lookup(std::move(caller), *target, new_name, text);
-  const bool made = looked && looked->object && (!object || looked->object->handle == *object);
+  const bool made = looked && engine::is_renamed(looked->object, object);
   if (!made) co_return unknown_outcome(refused);
   co_return out;
 }

@@ -7,9 +7,8 @@
 // object that is as this client would have made it is taken for this client's own, and a name that is gone is
 // taken for removed by it. This cannot tell whether somebody else did the same at the same moment.
 //
-// A RENAME whose old name is gone was made if the new name leads to the object that the caller believed to rename; if
-// the caller has no belief, if the new name is there. Otherwise the object was removed under one of the names, or renamed by
-// somebody else, or never existed: the outcome is not known.
+// A RENAME whose old name is gone was made if the new name leads to the renamed object (engine::is_renamed). Otherwise the
+// object was removed under one of the names, or renamed by somebody else, or never existed: the outcome is not known.
 //
 // make(), link(), remove_with() and rename() ask (object_operations.cpp).
 #include <cerrno>

@@ -9,8 +9,8 @@
 //
 // The names cannot tell whether another client did the same at the same time. A directory that another client
 // made under the name at that moment counts as this client's own if its type and permission bits are those
-// asked for. A file that another client made again under a name that was removed here is removed. An object under
-// the new name of a rename counts as the renamed one, unless the caller knows the renamed one.
+// asked for. A file that another client made again under a name that was removed here is removed. Which object
+// under the new name of a rename counts as the renamed one, engine::is_renamed says.
 #include <cerrno>
 
 #include "async/backoff.h"
@@ -130,8 +130,7 @@ async::Task<Result<Renamed>> ObjectOperations::rename(Caller caller, Spot from, 
     if (!target) co_return renamed;
     // The object has been removed under one of the two names, was renamed by another call, or never existed, which nothing
     // tells.
-    const bool is_there = target->object && (!object || target->object->handle == *object);
-    if (!is_there) co_return renamed;
+    if (!engine::is_renamed(target->object, object)) co_return renamed;
     made();
     co_return Renamed{std::move(source->directory), std::move(target->directory)};
   }
