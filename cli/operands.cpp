@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "cli/glob.h"
+#include "cli/parse.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -59,25 +60,17 @@ Role role_of_word(const Command& command, const Arguments& arguments, const Usag
 
 constexpr std::string_view url_scheme = "nfs://";
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 /// Decodes the path of a URL. A special character that was encoded gets a backslash, which keeps it ordinary.
 std::string pattern_of_url_path(std::string_view path) {
   std::string out;
   for (std::size_t i = 0; i < path.size(); ++i) {
-    const bool is_encoded =
-        path[i] == '%' && i + 2 < path.size() && hex_digit(path[i + 1]) >= 0 && hex_digit(path[i + 2]) >= 0;
-    if (!is_encoded) {
+    const bool may_be_encoded = path[i] == '%' && i + 2 < path.size();
+    const auto byte = may_be_encoded ? parse_number<unsigned char>(path.substr(i + 1, 2), 16) : std::nullopt;
+    if (!byte) {
       out += path[i];
       continue;
     }
-    out += quoted_for_glob(
-        std::string(1, static_cast<char>(hex_digit(path[i + 1]) * 16 + hex_digit(path[i + 2]))));
+    out += quoted_for_glob(std::string(1, static_cast<char>(*byte)));
     i += 2;
   }
   return out;

@@ -6,6 +6,7 @@
 // ("%25" in a URL, RFC 6874).
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 
 #include "connect/options.h"
 
@@ -18,13 +19,6 @@ Error usage(std::string_view text, std::string_view message) {
   return {ErrorKind::usage, EINVAL, "", "", "'" + std::string(text) + "': " + std::string(message)};
 }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 /// Returns nothing if a '%' is not followed by two digits, or stands for a NUL, which no name can have.
 std::optional<std::string> percent_decoded(std::string_view text) {
   std::string out;
@@ -34,10 +28,11 @@ std::optional<std::string> percent_decoded(std::string_view text) {
       continue;
     }
     if (text.size() - i < 3) return std::nullopt;
-    const int high = hex_digit(text[i + 1]);
-    const int low = hex_digit(text[i + 2]);
-    if (high < 0 || low < 0 || high + low == 0) return std::nullopt;
-    out += static_cast<char>(high * 16 + low);
+    unsigned char byte = 0;
+    const char* const digits = text.data() + i + 1;
+    const auto parsed = std::from_chars(digits, digits + 2, byte, 16);
+    if (parsed.ptr != digits + 2 || byte == 0) return std::nullopt;
+    out += static_cast<char>(byte);
     i += 2;
   }
   return out;
