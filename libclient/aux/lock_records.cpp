@@ -14,8 +14,6 @@
 #include <string_view>
 #include <utility>
 
-#include "async/descriptor.h"
-
 namespace nfsrdma::aux {
 namespace {
 
@@ -133,16 +131,6 @@ bool read_lock_records(const std::string& text, netobj& handle, LockOwners& owne
 
 // ---- files ----
 
-RecordFile::~RecordFile() {
-  if (fd_ >= 0) ::close(fd_);
-}
-RecordFile::RecordFile(RecordFile&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
-RecordFile& RecordFile::operator=(RecordFile&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  std::swap(path_, other.path_);
-  return *this;
-}
 void RecordFile::remove() {
   if (valid()) (void)::unlink(path_.c_str());
 }

@@ -27,8 +27,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "async/descriptor.h"
 #include "aux/programs.h"
 #include "security/identity.h"
 
@@ -54,22 +56,20 @@ struct LockAsker {
 };
 using LockOwners = std::map<LockOwner, LockAsker>;
 
-/// A record file that is open and locked with flock.
+/// A record file that is open and locked with flock. A child of fork(2) does not keep the lock (async/descriptor.h), which
+/// would hide the record after its own process has ended.
 class RecordFile {
  public:
   RecordFile() = default;
   RecordFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
-  ~RecordFile();
-  RecordFile(RecordFile&& other) noexcept;
-  RecordFile& operator=(RecordFile&& other) noexcept;
-  [[nodiscard]] bool valid() const { return fd_ >= 0; }
-  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] bool valid() const { return fd_.is_valid(); }
+  [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] const std::string& path() const { return path_; }
   /// Removes the file from its directory.
   void remove();
 
  private:
-  int fd_ = -1;
+  async::Descriptor fd_;
   std::string path_;
 };
 

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 
+#include "async/descriptor.h"
 #include "fabric/address.h"
 
 namespace nfsrdma::aux {
@@ -36,20 +37,6 @@ timeval to_timeval(async::Clock::duration time) {
   return {us / 1000000, us % 1000000};
 }
 
-class Socket {
- public:
-  explicit Socket(int fd) : fd_(fd) {}
-  ~Socket() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  [[nodiscard]] int fd() const { return fd_; }
-
- private:
-  const int fd_;
-};
-
 struct DestroyClient {
   void operator()(CLIENT* client) const { clnt_destroy(client); }
 };
@@ -60,7 +47,7 @@ struct DestroyAuth {
 /// Members in the order of dependence: the client uses the socket.
 struct Connected {
   explicit Connected(int fd) : socket(fd) {}
-  const Socket socket;
+  const async::Descriptor socket;
   std::unique_ptr<CLIENT, DestroyClient> client;
 };
 
@@ -197,7 +184,7 @@ Result<std::unique_ptr<Connected>> connected(const Remote& remote, const RawCall
   const bool tcp = remote.transport == Transport::tcp;
   auto out =
       std::make_unique<Connected>(::socket(family, (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC, 0));
-  const int fd = out->socket.fd();
+  const int fd = out->socket.get();
   if (fd < 0)
     return failure(remote, call, errno, std::string("cannot create a socket: ") + std::strerror(errno));
   bind_low(fd, family);

@@ -3,9 +3,11 @@
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -94,6 +96,20 @@ TEST_CASE("U5 lock records: what a client that was killed held is found, once, a
   records->remove(owner(2, 12));
   records.reset();
   CHECK(fs::is_empty(where));
+}
+
+TEST_CASE("lock records: a child that lives longer does not hide what its parent held") {
+  const Directory directory;
+  auto records = std::make_unique<LockRecords>(directory.path, "a-b", handle_of(1));
+  records->add(owner(1, 1), asker(0));
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(::raise(SIGSTOP));
+  REQUIRE(child > 0);
+  REQUIRE(::waitpid(child, nullptr, WUNTRACED) == child);
+  records.reset();  // the file is closed, as at the end of a process
+  CHECK(left_locks(directory.path, {"a-b"}).size() == 1);
+  ::kill(child, SIGKILL);
+  CHECK(::waitpid(child, nullptr, 0) == child);
 }
 
 TEST_CASE("lock records: a file stays small, and what was cut off or is nonsense harms nobody") {
