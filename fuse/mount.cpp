@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "async/all.h"
+#include "async/descriptor.h"
 #include "async/interrupt_watch.h"
 #include "engine/paths.h"
 #include "fuse/mountinfo.h"
@@ -344,11 +345,8 @@ struct Syncing {
 int sync_mount(const std::string& mountpoint) {
   // With O_DIRECTORY this file system would list its root at the server, which may refuse that to this
   // process.
-  const int fd = ::open(mountpoint.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return errno;
-  const int code = ::syncfs(fd) == 0 ? 0 : errno;
-  ::close(fd);
-  return code;
+  const async::Descriptor fd(::open(mountpoint.c_str(), O_RDONLY | O_CLOEXEC));
+  return fd.is_valid() && ::syncfs(fd.get()) == 0 ? 0 : errno;
 }
 
 /// Calls sync_mount() on a thread of its own, because the kernel sends this process the requests that

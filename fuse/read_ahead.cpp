@@ -26,30 +26,26 @@ std::size_t set_now(int fd) {
 
 }  // namespace
 
-KernelReadAhead::~KernelReadAhead() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 void KernelReadAhead::begin(const std::string& mountpoint) {
   if (const auto mount = mounted_at(mountpoint))
     begin_at("/sys/class/bdi/" + mount->device + "/read_ahead_kb");
 }
 
 void KernelReadAhead::begin_at(const std::string& file) {
-  fd_ = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
-  if (fd_ >= 0) set(kLeast);
+  fd_ = async::Descriptor(::open(file.c_str(), O_RDWR | O_CLOEXEC));
+  if (fd_.is_valid()) set(kLeast);
 }
 
 void KernelReadAhead::follow(std::size_t window) {
   const std::size_t wanted = std::clamp(window / 2 / kStep * kStep, kLeast, kMost);
-  if (set_ == 0 || wanted == set_ || set_now(fd_) != set_) return;
+  if (set_ == 0 || wanted == set_ || set_now(fd_.get()) != set_) return;
   set(wanted);
 }
 
 void KernelReadAhead::set(std::size_t bytes) {
   const std::string text = std::to_string(bytes / kUnit);
-  const bool done = ::pwrite(fd_, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
-  if (done) set_ = set_now(fd_);  // the kernel rounds to pages
+  const bool done = ::pwrite(fd_.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
+  if (done) set_ = set_now(fd_.get());  // the kernel rounds to pages
 }
 
 }  // namespace nfsrdma::fuse

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <string>
 
+#include "async/descriptor.h"
+
 namespace nfsrdma::fuse {
 
 /// FUSE file systems get a read-ahead of 128 KiB, in requests of that size, and may only ask for less. Root
@@ -19,11 +21,6 @@ class KernelReadAhead {
   /// therefore left to the file layer, which does so for sequential readers only.
   static constexpr std::size_t kMost = 8U << 20;
 
-  KernelReadAhead() = default;
-  ~KernelReadAhead();
-  KernelReadAhead(const KernelReadAhead&) = delete;
-  KernelReadAhead& operator=(const KernelReadAhead&) = delete;
-
   /// Called after FUSE_INIT, when the kernel no longer sets the value by itself.
   void begin(const std::string& mountpoint);
   /// Begins with a file of sysfs that is given by its name.
@@ -36,7 +33,7 @@ class KernelReadAhead {
 
  private:
   void set(std::size_t bytes);
-  int fd_ = -1;
+  async::Descriptor fd_;
   std::size_t set_ = 0;
 };
 
