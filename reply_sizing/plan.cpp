@@ -1,21 +1,15 @@
 #include "reply_sizing/plan.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "xdr/xdr.h"
 
 namespace nfsrdma::reply_sizing {
 namespace {
 
-constexpr std::uint64_t kUnbounded = std::numeric_limits<std::uint64_t>::max();
-
-/// Adds two bounds. If one of them is unbounded, so is the sum.
-constexpr std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
-  return a > kUnbounded - b ? kUnbounded : a + b;
-}
-
 /// 3.5.3: a Reply chunk holds the payload stream with its round-up padding.
 constexpr std::uint64_t rounded_up(std::uint64_t length) {
-  return sum(length, 3) & ~std::uint64_t{3};
+  return xdr::sum(length, 3) & ~std::uint64_t{3};
 }
 
 }  // namespace
@@ -29,12 +23,12 @@ std::uint64_t write_list_size(std::span<const ResultBound> results, const Header
 }
 
 ReplyPlan plan_reply(const ReplyBounds& bounds, std::uint32_t reply_threshold, const HeaderSizes& header) {
-  if (sum(bounds.max_inline, header.least) <= reply_threshold) return {};
+  if (xdr::sum(bounds.max_inline, header.least) <= reply_threshold) return {};
   ReplyPlan plan;
   plan.write_list = std::ranges::any_of(bounds.results, &ResultBound::wants_memory);
   const std::uint64_t message = plan.write_list ? bounds.max_reduced : bounds.max_inline;
   const std::uint64_t list = plan.write_list ? write_list_size(bounds.results, header) : 0;
-  if (sum(message, header.least + list) > reply_threshold) plan.reply_chunk = rounded_up(message);
+  if (xdr::sum(message, header.least + list) > reply_threshold) plan.reply_chunk = rounded_up(message);
   return plan;
 }
 
