@@ -11,10 +11,6 @@ LookupsAhead::~LookupsAhead() {
   if (timer_ != 0) loop_.cancel(timer_);
 }
 
-bool LookupsAhead::is_same(const Caller& a, const Caller& b) {
-  return a == b || (a && b && *a == *b);
-}
-
 bool LookupsAhead::is_believed(const Kept& kept) const {
   const auto age = loop_.now() - kept.page->read->came;
   return age < (kept.listed ? async::Clock::duration(kKept) : async::Clock::duration(kBelieved));

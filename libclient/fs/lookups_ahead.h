@@ -107,7 +107,6 @@ class LookupsAhead {
     std::uint64_t go_on = 0;                                // the next page begins behind this cookie
     ListVerifier verifier{};
   };
-  static bool is_same(const Caller& a, const Caller& b);
   [[nodiscard]] bool is_believed(const Kept& kept) const;
   Directory* find(std::uint64_t inode);
   Directory& find_or_add(std::uint64_t inode, const Caller& caller);

@@ -46,7 +46,6 @@ class SearchRights {
     Caller caller;
     async::TimePoint until;
   };
-  static bool is_same(const Caller& a, const Caller& b) { return a == b || (a && b && *a == *b); }
 
   std::vector<Grant> grants_;  // oldest first
   Time changed_{};

@@ -26,7 +26,7 @@ class KnownRights {
   [[nodiscard]] std::optional<std::uint32_t> of(const engine::FileHandle& file, const Caller& caller,
                                                 std::uint64_t change) {
     const Entry& entry = place(file, caller);
-    if (entry.file != file || entry.change != change || !same(entry.caller, caller)) return std::nullopt;
+    if (entry.file != file || entry.change != change || !is_same(entry.caller, caller)) return std::nullopt;
     return entry.rights;
   }
 
@@ -37,7 +37,6 @@ class KnownRights {
     std::uint64_t change = 0;
     std::uint32_t rights = 0;
   };
-  static bool same(const Caller& a, const Caller& b) { return a == b || (a && b && *a == *b); }
   Entry& place(const engine::FileHandle& file, const Caller& caller) {
     const std::size_t who = caller ? std::size_t{caller->uid} + 1 : 0;
     return entries_[(engine::hash_of(file) + who) % entries_.size()];

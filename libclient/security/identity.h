@@ -19,5 +19,8 @@ struct Identity {
 
 /// The user on whose behalf something is done; null: the one who set the client up.
 using Caller = std::shared_ptr<const Identity>;
+inline bool is_same(const Caller& a, const Caller& b) {
+  return a == b || (a && b && *a == *b);
+}
 
 }  // namespace nfsrdma::security
