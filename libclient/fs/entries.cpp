@@ -80,14 +80,12 @@ async::Task<Result<Entry>> Entries::made(Object object, std::shared_ptr<Inode> d
   }
 }
 
-async::Task<Result<Entry>> Entries::entered(Naming& naming, Caller caller, Result<Made> result,
-                                            std::shared_ptr<Inode> directory, std::string name,
-                                            std::uint64_t kernel_asked) {
+async::Task<Result<Entry>> Entries::entered(Naming& naming, Caller caller, Result<Made> result) {
   if (!result) co_return result.error();
   naming.brought(result->directory);
   naming.granted(caller);
-  co_return co_await made(std::move(result->object), std::move(directory), std::move(name), naming.as_of(),
-                          kernel_asked);
+  co_return co_await made(std::move(result->object), naming.directory(), naming.name(), naming.as_of(),
+                          naming.kernel_asked());
 }
 
 }  // namespace nfsrdma::fs

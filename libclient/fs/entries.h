@@ -37,10 +37,8 @@ class Entries final : Part {
   /// answer, or if the size has been set since.
   async::Task<Result<Entry>> made(Object object, std::shared_ptr<Inode> directory, std::string name,
                                   std::uint64_t as_of, std::uint64_t kernel_asked);
-  /// Does the same for the answer to an operation that makes a name, which `naming` guards.
-  async::Task<Result<Entry>> entered(Naming& naming, Caller caller, Result<Made> result,
-                                     std::shared_ptr<Inode> directory, std::string name,
-                                     std::uint64_t kernel_asked);
+  /// Does the same for the answer to an operation that makes the name of `naming`.
+  async::Task<Result<Entry>> entered(Naming& naming, Caller caller, Result<Made> result);
 
  private:
   NameChecks& name_checks_;

@@ -176,8 +176,10 @@ Freshness::Naming::Naming(Freshness& all, std::shared_ptr<Inode> directory)
       alone_(!directory_->attributes.is_being_altered()),
       number_(directory_->attributes.begin_altering(all.count())) {}
 
-Freshness::Naming::Naming(Freshness& all, std::shared_ptr<Inode> directory, const std::string& name)
+Freshness::Naming::Naming(Freshness& all, std::shared_ptr<Inode> directory, const std::string& name,
+                          std::optional<std::uint64_t> kernel_asked)
     : Naming(all, std::move(directory)) {
+  kernel_asked_ = kernel_asked.value_or(as_of_);
   changes(name);
 }
 

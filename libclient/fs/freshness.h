@@ -130,7 +130,9 @@ class Freshness {
   class Naming {
    public:
     Naming(Freshness& all, std::shared_ptr<Inode> directory);
-    Naming(Freshness& all, std::shared_ptr<Inode> directory, const std::string& name);
+    /// `kernel_asked`: count() when the kernel's request came, if the operation has waited since.
+    Naming(Freshness& all, std::shared_ptr<Inode> directory, const std::string& name,
+           std::optional<std::uint64_t> kernel_asked = {});
     ~Naming();
     Naming(const Naming&) = delete;
     Naming& operator=(const Naming&) = delete;
@@ -145,6 +147,10 @@ class Freshness {
     void granted(const Caller& caller);
     /// Returns the count that belongs to the attributes which come with the operation.
     [[nodiscard]] std::uint64_t as_of() const { return as_of_; }
+    [[nodiscard]] std::uint64_t kernel_asked() const { return kernel_asked_; }
+    [[nodiscard]] const std::shared_ptr<Inode>& directory() const { return directory_; }
+    /// Returns the name that the operation was begun with.
+    [[nodiscard]] const std::string& name() const { return names_.front().name; }
 
    private:
     struct Name {
@@ -154,6 +160,7 @@ class Freshness {
     Freshness& all_;
     const std::shared_ptr<Inode> directory_;
     const std::uint64_t as_of_;
+    std::uint64_t kernel_asked_ = as_of_;
     const async::TimePoint begun_;
     const bool alone_;  // no other operation was changing the directory when this one began
     const std::uint64_t number_;

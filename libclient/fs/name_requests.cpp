@@ -146,9 +146,8 @@ async::Task<Result<Entry>> NameRequests::make_directory(Caller caller, std::uint
   auto parent = find(directory);
   if (!parent) co_return parent.error();
   Naming naming(freshness_, *parent, name);
-  auto created = co_await engine_->make_directory(caller, (*parent)->handle, name, mode);
-  co_return co_await entries_.entered(naming, std::move(caller), std::move(created), *parent, std::move(name),
-                                      naming.as_of());
+  auto created = co_await engine_->make_directory(caller, (*parent)->handle, std::move(name), mode);
+  co_return co_await entries_.entered(naming, std::move(caller), std::move(created));
 }
 
 async::Task<Result<Entry>> NameRequests::make_symlink(Caller caller, std::uint64_t directory,
@@ -156,9 +155,8 @@ async::Task<Result<Entry>> NameRequests::make_symlink(Caller caller, std::uint64
   auto parent = find(directory);
   if (!parent) co_return parent.error();
   Naming naming(freshness_, *parent, name);
-  auto created = co_await engine_->make_symlink(caller, (*parent)->handle, name, std::move(text));
-  co_return co_await entries_.entered(naming, std::move(caller), std::move(created), *parent, std::move(name),
-                                      naming.as_of());
+  auto created = co_await engine_->make_symlink(caller, (*parent)->handle, std::move(name), std::move(text));
+  co_return co_await entries_.entered(naming, std::move(caller), std::move(created));
 }
 
 async::Task<Result<Entry>> NameRequests::make_node(Caller caller, std::uint64_t directory, std::string name,
@@ -185,9 +183,8 @@ async::Task<Result<Entry>> NameRequests::make_node(Caller caller, std::uint64_t 
   Engine::Device numbers;
   numbers.major = major(device);
   numbers.minor = minor(device);
-  auto created = co_await engine_->make_node(caller, (*parent)->handle, name, type, numbers, mode);
-  co_return co_await entries_.entered(naming, std::move(caller), std::move(created), *parent, std::move(name),
-                                      naming.as_of());
+  auto created = co_await engine_->make_node(caller, (*parent)->handle, std::move(name), type, numbers, mode);
+  co_return co_await entries_.entered(naming, std::move(caller), std::move(created));
 }
 
 async::Task<Result<Entry>> NameRequests::link(Caller caller, std::uint64_t id, std::uint64_t directory,
@@ -199,11 +196,10 @@ async::Task<Result<Entry>> NameRequests::link(Caller caller, std::uint64_t id, s
   const std::uint64_t kernel_asked = freshness_.count();
   auto safe = co_await deferred_closes_.make_safe(*inode);
   if (!safe) co_return safe.error();
-  Naming naming(freshness_, *parent, name);
+  Naming naming(freshness_, *parent, name, kernel_asked);
   const Naming linking(freshness_, *inode);  // the link count changes, too
-  auto linked = co_await engine_->link(caller, (*inode)->handle, (*parent)->handle, name);
-  co_return co_await entries_.entered(naming, std::move(caller), std::move(linked), *parent, std::move(name),
-                                      kernel_asked);
+  auto linked = co_await engine_->link(caller, (*inode)->handle, (*parent)->handle, std::move(name));
+  co_return co_await entries_.entered(naming, std::move(caller), std::move(linked));
 }
 
 async::Task<Status> NameRequests::remove_file(Caller caller, std::uint64_t directory, std::string name) {

@@ -146,13 +146,12 @@ async::Task<Result<OpenedFile>> Opening::create(Caller caller, std::uint64_t dir
   how.exclusive = (flags & O_EXCL) != 0;
   how.truncate = (flags & O_TRUNC) != 0;
   Naming naming(freshness_, *parent, name);
-  const std::uint64_t as_of = freshness_.count();
-  auto opened = co_await engine_->open_at(caller, (*parent)->handle, name, access_of(flags), how);
+  const std::uint64_t as_of = naming.as_of();
+  auto opened = co_await engine_->open_at(caller, (*parent)->handle, std::move(name), access_of(flags), how);
   if (!opened) co_return opened.error();
-  naming.brought(opened->directory);
-  naming.granted(caller);
   if (const auto known = inodes_.find(opened->object.handle)) known->attributes.valid_from(as_of);
-  auto entered = co_await entries_.made(std::move(opened->object), *parent, std::move(name), as_of, as_of);
+  Result<Made> made = Made{std::move(opened->object), std::move(opened->directory)};
+  auto entered = co_await entries_.entered(naming, caller, std::move(made));
   if (!entered) co_return entered.error();
   OpenedFile out;
   out.entry = std::move(*entered);
