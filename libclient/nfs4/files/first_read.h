@@ -36,8 +36,8 @@ namespace nfsrdma::nfs4 {
 
 class FirstRead {
  public:
-  /// `record` is null if the file is not open here. Nothing is read if there is no room in `into`, or if the file is in
-  /// doubt.
+  /// `record`: the file's, if it is open here. Nothing is read if there is no room in `into`, for which no record is needed,
+  /// or if the file is in doubt.
   FirstRead(ClientLease& session, std::shared_ptr<writing::WriteRecord> record, std::span<std::byte> into);
 
   /// Adds READ, if the COMPOUND has room for it. OPEN and GETATTR are the operations before.

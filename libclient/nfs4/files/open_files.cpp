@@ -388,7 +388,7 @@ async::Task<Result<OpenResult>> OpenFiles::open_known(Opening what, nfs_fh4 hand
   if (held && held->needed() == 0) session_.close_batch().hurry();
   const Openings::Guard guard(session_.openings());
   Compound compound = session_.begin("open", what.caller, handle.mark);
-  FirstRead first(session_, record(handle), what.first);
+  FirstRead first(session_, what.first.empty() ? nullptr : record(handle), what.first);
   if (found_at) add_name_check(compound, *found_at);
   compound.add<op::PUTFH>({handle});
   add_open(compound, what);
