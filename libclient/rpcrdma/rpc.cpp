@@ -69,7 +69,7 @@ void RpcTable::remove(Rpc& rpc) {
   owned_.pop_back();
   active_.pop_back();
   reset(*done);
-  if (free_.size() < kPooled) free_.push_back(std::move(done));
+  if (free_.size() < kMostFree) free_.push_back(std::move(done));
 }
 
 Rpc* RpcTable::find(CallId id) const {

@@ -88,7 +88,7 @@ class RpcTable {
 
  private:
   static constexpr std::size_t kFirstBuckets = 256;  // a power of two, like all later sizes
-  static constexpr std::size_t kPooled = 256;        // the most free records that are kept
+  static constexpr std::size_t kMostFree = 256;      // records that are kept for later calls
   [[nodiscard]] std::uint32_t xid_of(CallId id) const {
     return first_xid_ + static_cast<std::uint32_t>(id - 1);
   }
