@@ -37,13 +37,6 @@ async::Task<Result<FileWritten>> write_by_path(ClientCore& client, Path path, Ma
   co_return co_await engine::write_opened(client.engine(), std::move(*opened), item.data);
 }
 
-async::Task<Result<Attributes>> stat_by_path(ClientCore& client, Path path, bool follow) {
-  auto object = co_await client.paths().find(std::move(path), follow);
-  if (!object) co_return object.error();
-  if (object->attributes) co_return *object->attributes;
-  co_return co_await client.engine().attributes(nullptr, object->handle);
-}
-
 /// Takes the result back from items that are symbolic links, so that they are done again by path, which
 /// follows the links.
 void follow_links(const std::vector<ManyTold*>& items) {
@@ -119,13 +112,12 @@ struct Stats {
   using CItem = nfsrdma_stat_item;
   static std::optional<Error> wrong(const CItem& item) { return unfit(item.attributes); }
   static Item make(const CItem& /*item*/, std::uint32_t /*flags*/) { return {}; }
-  static bool follows(std::uint32_t flags) { return (flags & NFSRDMA_NO_FOLLOW) == 0; }
   static async::Task<void> together(ClientCore& client, std::vector<Item*> items, std::uint32_t flags) {
     co_await client.engine().stat_many(nullptr, items);
     if (follows(flags)) follow_links(items);
   }
   static auto by_path(ClientCore& client, Path path, Item& /*item*/, std::uint32_t flags) {
-    return stat_by_path(client, std::move(path), follows(flags));
+    return find_attributes(client, std::move(path), follows(flags));
   }
   static std::int64_t took(const Attributes& /*result*/, const CItem& /*to*/) { return 0; }
 };

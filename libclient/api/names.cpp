@@ -13,17 +13,6 @@ using engine::Engine;
 using engine::Path;
 using engine::Paths;
 
-bool follows(std::uint32_t flags) {
-  return (flags & NFSRDMA_NO_FOLLOW) == 0;
-}
-
-async::Task<Result<Attributes>> find_attributes(ClientCore& client, Path path, bool follow) {
-  auto object = co_await client.paths().find(std::move(path), follow);
-  if (!object) co_return object.error();
-  if (object->attributes) co_return *object->attributes;
-  co_return co_await client.engine().attributes(nullptr, object->handle);
-}
-
 /// Makes a call on two paths; both directories must be of one client.
 template <class Make>
 std::int64_t on_paths(nfsrdma_dir* first_dir, const char* first, nfsrdma_dir* second_dir, const char* second,
@@ -122,6 +111,13 @@ std::optional<FileType> node_type(std::uint32_t type) {
 }
 
 }  // namespace
+
+async::Task<Result<Attributes>> find_attributes(ClientCore& client, Path path, bool follow) {
+  auto object = co_await client.paths().find(std::move(path), follow);
+  if (!object) co_return object.error();
+  if (object->attributes) co_return *object->attributes;
+  co_return co_await client.engine().attributes(nullptr, object->handle);
+}
 }  // namespace nfsrdma::api
 
 using namespace nfsrdma;

@@ -26,6 +26,9 @@ async::Task<Result<Attributes>> with_ids(async::Loop& loop, async::Task<Result<A
 /// Fills in these ids for all of `attributes`, which must stay valid.
 async::Task<void> fill_in_ids(async::Loop& loop, std::span<Attributes* const> attributes);
 
+/// Returns the attributes of the object that the path leads to.
+async::Task<Result<Attributes>> find_attributes(ClientCore& client, engine::Path path, bool follow);
+
 // ---- results ----
 
 inline std::int64_t nothing() {
@@ -37,6 +40,9 @@ Result<std::int64_t> copy_out(std::span<const std::byte> bytes, void* to, std::s
 
 // ---- calls by path ----
 
+inline bool follows(std::uint32_t flags) {
+  return (flags & NFSRDMA_NO_FOLLOW) == 0;
+}
 /// Makes a call on a path: `make(client, path)` returns its task. `flags` may have the bits of `known_flags`.
 template <class R, class Make, class Finish>
 std::int64_t on_path(nfsrdma_dir* dir, const char* text, const nfsrdma_call* call, nfsrdma_error** error,
@@ -81,9 +87,8 @@ async::Task<R> object_task(ClientCore& client, engine::Path path, bool follow, M
 template <class R, class Make, class Finish>
 std::int64_t on_object(nfsrdma_dir* dir, const char* text, std::uint32_t flags, const nfsrdma_call* call,
                        nfsrdma_error** error, Make make, Finish finish) {
-  const bool follow = (flags & NFSRDMA_NO_FOLLOW) == 0;
   const auto begin = [&](ClientCore& client, engine::Path path) {
-    return object_task<R>(client, std::move(path), follow, std::move(make));
+    return object_task<R>(client, std::move(path), follows(flags), std::move(make));
   };
   return on_path<R>(dir, text, call, error, begin, std::move(finish), flags);
 }
