@@ -17,6 +17,7 @@
 #include <tuple>
 
 #include "cli/commands.h"
+#include "cli/descriptor.h"
 #include "cli/parse.h"
 #include "cli/trace_lines.h"
 #include "trace/reading/decoder.h"
@@ -25,23 +26,6 @@ namespace nfsrdma::cli {
 namespace {
 
 using trace::EventKind;
-
-/// A local file's descriptor.
-class TraceInput {
- public:
-  explicit TraceInput(int fd) : fd_(fd) {}
-  TraceInput(const TraceInput&) = delete;
-  TraceInput& operator=(const TraceInput&) = delete;
-  ~TraceInput() { reset(-1); }
-  void reset(int fd) {
-    if (fd_ > STDERR_FILENO) ::close(fd_);
-    fd_ = fd;
-  }
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 /// The lines that the user wants.
 struct Filter {
@@ -133,12 +117,13 @@ class Printer {
   std::map<Key, Asked> calls_;
 };
 
-int open_file(const std::string& name) {
-  return name == "-" ? STDIN_FILENO : ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
+Descriptor open_file(const std::string& name) {
+  return name == "-" ? Descriptor(STDIN_FILENO, true)
+                     : Descriptor(::open(name.c_str(), O_RDONLY | O_CLOEXEC));
 }
 
 /// Feeds the decoder with what the file has from here on. Returns false after an error, which it reports.
-bool read_on(Call& call, const TraceInput& file, const std::string& name, trace::Decoder& decoder) {
+bool read_on(Call& call, const Descriptor& file, const std::string& name, trace::Decoder& decoder) {
   std::array<std::byte, 65536> piece{};
   while (call.going()) {
     const ssize_t got = ::read(file.get(), piece.data(), piece.size());
@@ -155,7 +140,7 @@ bool read_on(Call& call, const TraceInput& file, const std::string& name, trace:
 }
 
 /// Returns true if the name leads to another file than the open one: the trace was rotated.
-bool is_replaced(const TraceInput& file, const std::string& name) {
+bool is_replaced(const Descriptor& file, const std::string& name) {
   struct stat open{}, named{};
   if (::fstat(file.get(), &open) != 0 || ::stat(name.c_str(), &named) != 0) return false;
   return open.st_ino != named.st_ino || open.st_dev != named.st_dev;
@@ -171,7 +156,7 @@ void wait_a_moment() {
 /// Reads a file that is still written, until a signal comes.
 void follow(Call& call, const std::string& name, trace::Decoder& decoder) {
   call.interruption_is_an_end = true;
-  TraceInput file(open_file(name));
+  Descriptor file = open_file(name);
   if (file.get() < 0) return call.failed(local_error(errno, "trace", name));
   while (read_on(call, file, name, decoder)) {
     call.out.flush();
@@ -179,15 +164,15 @@ void follow(Call& call, const std::string& name, trace::Decoder& decoder) {
     if (name == "-" || !is_replaced(file, name)) continue;
     // Read the bytes that were written between the last read and the renaming.
     if (!read_on(call, file, name, decoder)) return;
-    const int next = open_file(name);
-    if (next < 0) continue;
-    file.reset(next);
+    Descriptor next = open_file(name);
+    if (next.get() < 0) continue;
+    file = std::move(next);
     decoder.begin_file();
   }
 }
 
 void read_all(Call& call, const std::string& name, trace::Decoder& decoder) {
-  const TraceInput file(open_file(name));
+  const Descriptor file = open_file(name);
   if (file.get() < 0) return call.failed(local_error(errno, "trace", name));
   decoder.begin_file();
   if (!read_on(call, file, name, decoder) || decoder.pending_bytes() == 0) return;

@@ -8,31 +8,29 @@
 
 #include <cstdint>
 
+#include "cli/descriptor.h"
+
 namespace nfsrdma::cli {
 
 class Event {
  public:
   /// On failure fd() is negative, and errno says why.
   Event() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-  ~Event() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-
-  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] int fd() const { return fd_.get(); }
   /// Makes the descriptor readable until clear().
   void signal() const {
     const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t count = ::write(fd_, &one, sizeof one);
+    [[maybe_unused]] const ssize_t count = ::write(fd(), &one, sizeof one);
   }
   void clear() const {
     std::uint64_t count = 0;
-    [[maybe_unused]] const ssize_t drained = ::read(fd_, &count, sizeof count);
+    // The descriptor has EFD_NONBLOCK.
+    // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
+    [[maybe_unused]] const ssize_t drained = ::read(fd(), &count, sizeof count);
   }
 
  private:
-  const int fd_;
+  const Descriptor fd_;
 };
 
 }  // namespace nfsrdma::cli

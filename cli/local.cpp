@@ -60,15 +60,6 @@ std::string real_path(const std::string& path) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  close();
-}
-
-int Descriptor::close() {
-  const int fd = std::exchange(fd_, -1);
-  return fd < 0 || borrowed_ || ::close(fd) == 0 ? 0 : errno;
-}
-
 StreamSink::StreamSink(int fd) : fd_(fd), immediate_(is_null_device(fd)) {}
 
 int StreamSink::run(Chunk& chunk, const StopFlag& stop) {

@@ -12,30 +12,11 @@
 #include <utility>
 
 #include "cli/chunk_ring.h"
+#include "cli/descriptor.h"
 #include "cli/traits.h"
 #include "nfsrdma/client.h"
 
 namespace nfsrdma::cli {
-
-/// Closes a descriptor on scope exit; -1 stands for none. `borrowed` descriptors (stdin, stdout) stay open.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1, bool borrowed = false) : fd_(fd), borrowed_(borrowed) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)), borrowed_(other.borrowed_) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    std::swap(borrowed_, other.borrowed_);
-    return *this;
-  }
-  ~Descriptor();
-  [[nodiscard]] int get() const { return fd_; }
-  /// Closes the descriptor. Returns 0 or an errno.
-  int close();
-
- private:
-  int fd_;
-  bool borrowed_;
-};
 
 /// Writes chunks one after the other: standard output, devices, FIFOs.
 class StreamSink : public LocalEnd {

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,8 @@
 #include <system_error>
 #include <thread>
 
+#include "cli/descriptor.h"
+#include "cli/event.h"
 #include "cli/servers.h"
 
 namespace nfsrdma::cli {
@@ -23,24 +24,9 @@ namespace {
 constexpr std::string_view file_name = ".nfsrdma-stats";
 constexpr std::size_t largest_file = 4U << 20;
 
-/// Owns a descriptor.
-class OwnedFd {
- public:
-  explicit OwnedFd(int fd) : fd_(fd) {}
-  ~OwnedFd() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  OwnedFd(const OwnedFd&) = delete;
-  OwnedFd& operator=(const OwnedFd&) = delete;
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
-
 /// Returns the text of a file, or an errno.
 std::pair<std::string, int> read_all(const std::string& path) {
-  const OwnedFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW));
   if (file.get() < 0) return {"", errno};
   std::string out;
   std::array<char, 65536> piece{};
@@ -125,7 +111,7 @@ std::vector<std::string> nfsrdma_mounts() {
 struct MountReader::Shared {
   explicit Shared(std::string at) : mountpoint(std::move(at)) {}
   const std::string mountpoint;
-  const OwnedFd done{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  ///< readable when a reading has ended
+  const Event done;  ///< signalled when a reading has ended
   std::mutex mutex;
   bool under_way = false;  ///< guarded by the mutex, as is `reading`
   MountReading reading;
@@ -138,18 +124,14 @@ void MountReader::run(const std::shared_ptr<Shared>& shared) {
   const std::lock_guard lock(shared->mutex);
   shared->reading = std::move(reading);
   shared->under_way = false;
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(shared->done.get(), &one, sizeof one);
+  shared->done.signal();
 }
 
 void MountReader::begin() {
   {
     const std::lock_guard lock(shared_->mutex);
     if (std::exchange(shared_->under_way, true)) return;
-    std::uint64_t count = 0;
-    // The descriptor has EFD_NONBLOCK.
-    // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
-    [[maybe_unused]] const ssize_t drained = ::read(shared_->done.get(), &count, sizeof count);
+    shared_->done.clear();
   }
   try {
     std::thread(run, shared_).detach();
@@ -168,7 +150,7 @@ MountReading MountReader::wait(std::chrono::steady_clock::time_point deadline, i
     }
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    std::array<pollfd, 2> ready{pollfd{shared_->done.get(), POLLIN, 0}, pollfd{interrupt, POLLIN, 0}};
+    std::array<pollfd, 2> ready{pollfd{shared_->done.fd(), POLLIN, 0}, pollfd{interrupt, POLLIN, 0}};
     const int count =
         ::poll(ready.data(), ready.size(), static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
     if (count == 0 || ready[1].revents != 0 || (count < 0 && errno != EINTR))
