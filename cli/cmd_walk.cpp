@@ -136,23 +136,14 @@ class Summer {
       else
         look(remote.child(entry.name), entry.attributes);
     }
-    in_parts(
-        std::move(small), [](const TreeEntry& entry) { return entry.attributes.size + 1; },
-        [&](std::vector<TreeEntry> part) {
-          crowd_.add([this, remote, files = std::move(part)] { together(remote, files); });
-        });
+    in_parts(std::move(small), [&](std::vector<TreeEntry> part) {
+      crowd_.add([this, remote, files = std::move(part)] { together(remote, files); });
+    });
   }
   void together(const Remote& remote, const std::vector<TreeEntry>& files) {
     if (!tree_.going()) return;
-    std::vector<std::uint64_t> sizes;
-    sizes.reserve(files.size());
-    for (const TreeEntry& entry : files) sizes.push_back(entry.attributes.size);
-    Rooms rooms(sizes);
-    std::vector<ReadItem> items;
-    items.reserve(files.size());
-    for (std::size_t i = 0; i < files.size(); ++i)
-      items.push_back({join(remote.path, files[i].name), rooms[i]});
-    const auto results = remote.client->read_many(items);
+    Rooms rooms(files);
+    const auto results = read_together(remote, files, rooms);
     for (std::size_t i = 0; i < files.size(); ++i) {
       const Remote file = remote.child(files[i].name);
       if (!results[i]) {

@@ -136,16 +136,13 @@ void Tree::settle() {
   left_.clear();
 }
 
-Rooms::Rooms(const std::vector<std::uint64_t>& sizes) {
-  std::size_t total = 0;
-  for (const std::uint64_t size : sizes) total += static_cast<std::size_t>(size) + 1;
-  memory_.resize(total);
-  std::span<std::byte> left(memory_);
-  for (const std::uint64_t size : sizes) {
-    const std::size_t length = std::max<std::size_t>(static_cast<std::size_t>(size), 1);
-    rooms_.push_back(left.first(length));
-    left = left.subspan(length);
-  }
+std::vector<Result<FileRead>> read_together(const Remote& directory, const std::vector<TreeEntry>& files,
+                                            Rooms& rooms) {
+  std::vector<ReadItem> items;
+  items.reserve(files.size());
+  for (std::size_t i = 0; i < files.size(); ++i)
+    items.push_back({join(directory.path, files[i].name), rooms[i]});
+  return directory.client->read_many(items);
 }
 
 }  // namespace nfsrdma::cli

@@ -7,8 +7,11 @@
 // Thread-safety: every function, unless its comment says otherwise.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -46,6 +49,8 @@ struct TreeEntry {
   Attributes attributes;
   std::optional<std::uint32_t> kept_mode =
       {};  ///< permissions that the copy gets instead of those of `attributes`
+  [[nodiscard]] FileType type() const { return attributes.type; }
+  [[nodiscard]] std::uint64_t size() const { return attributes.size; }
 };
 
 class Tree {
@@ -109,19 +114,18 @@ inline constexpr std::uint64_t small_file = 64U << 10;
 inline constexpr std::size_t most_together = 128;
 inline constexpr std::uint64_t most_bytes_together = 1U << 20;
 
-/// Calls `take(part)` for parts of `files`, each with as many as are sent together. `size(one)` is the room
-/// that a file needs.
-template <class T, class Size, class Take>
-void in_parts(std::vector<T> files, Size size, Take take) {
-  std::vector<T> part;
+/// Calls `take(part)` for parts of `files`, each with as many as are sent together. `Entry`: TreeEntry or LocalEntry.
+template <class Entry, class Take>
+void in_parts(std::vector<Entry> files, Take take) {
+  std::vector<Entry> part;
   std::uint64_t bytes = 0;
   const auto give = [&] {
     if (!part.empty()) take(std::move(part));
     part = {};
     bytes = 0;
   };
-  for (T& one : files) {
-    const std::uint64_t more = size(one);
+  for (Entry& one : files) {
+    const std::uint64_t more = one.size() + 1;
     if (part.size() == most_together || (bytes != 0 && bytes + more > most_bytes_together)) give();
     bytes += more;
     part.push_back(std::move(one));
@@ -132,14 +136,28 @@ void in_parts(std::vector<T> files, Size size, Take take) {
 /// Data of several files in one piece of memory.
 class Rooms {
  public:
-  /// `sizes` are those of the files. Each file gets at least one byte, so that an empty file that has grown
-  /// shows.
-  explicit Rooms(const std::vector<std::uint64_t>& sizes);
+  /// Each file gets at least one byte, so that an empty file that has grown shows.
+  template <class Entry>
+  explicit Rooms(const std::vector<Entry>& files) {
+    std::size_t total = 0;
+    for (const Entry& one : files) total += static_cast<std::size_t>(one.size()) + 1;
+    memory_.resize(total);
+    std::span<std::byte> left(memory_);
+    for (const Entry& one : files) {
+      const std::size_t length = std::max<std::size_t>(static_cast<std::size_t>(one.size()), 1);
+      rooms_.push_back(left.first(length));
+      left = left.subspan(length);
+    }
+  }
   [[nodiscard]] std::span<std::byte> operator[](std::size_t index) { return rooms_[index]; }
 
  private:
   std::vector<std::byte> memory_;
   std::vector<std::span<std::byte>> rooms_;
 };
+
+/// Reads small files of a directory into their rooms.
+std::vector<Result<FileRead>> read_together(const Remote& directory, const std::vector<TreeEntry>& files,
+                                            Rooms& rooms);
 
 }  // namespace nfsrdma::cli

@@ -41,6 +41,10 @@ std::string temporary_beside(const std::string& name) {
 
 }  // namespace
 
+FileType LocalEntry::type() const {
+  return type_of(facts.st_mode);
+}
+
 Attributes attributes_of(const struct stat& facts) {
   constexpr std::uint64_t block = 512;  // the unit of st_blocks
   const Traits traits = traits_of(facts);

@@ -21,6 +21,8 @@ struct LocalEntry {
   struct stat facts{};
   std::optional<std::uint32_t> kept_mode =
       {};  ///< permissions that the copy gets instead of those of `facts`
+  [[nodiscard]] FileType type() const;
+  [[nodiscard]] std::uint64_t size() const { return static_cast<std::uint64_t>(facts.st_size); }
 };
 Attributes attributes_of(const struct stat& facts);
 

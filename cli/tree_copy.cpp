@@ -109,8 +109,8 @@ class TreeCopy final : public RemoteSourceCopier {
                  const RemoteDirectory::Ref& above);
 
  private:
-  [[nodiscard]] bool needs_handle(const Attributes& attributes) const override {
-    return rules_.keep == Keep::everything && need_a_handle(traits_of(attributes));
+  [[nodiscard]] bool needs_handle(const TreeEntry& entry) const override {
+    return rules_.keep == Keep::everything && need_a_handle(traits_of(entry.attributes));
   }
   Status link(const Where& where, const std::string& name, const std::string& text) override {
     return make_symlink(where->to.remote().child(name), text, rules_.is_hidden);
@@ -183,7 +183,6 @@ void TreeCopy::save(const Where& where, const std::vector<Fetched>& files) {
       tree_.failed(done[i].error());
       continue;
     }
-    tree_.count_file();
     tree_.moved(sent[i].data.size());
     copied(where, sent[i].name, sent[i].data.size());
   }
@@ -229,16 +228,10 @@ Status copy_file(Tree& tree, const Remote& from, const Remote& to, const Attribu
     if (!copied) return copied.error();
     return target;
   };
-  Status done;
-  if (is_replaced) {
-    const Result<Remote> replaced = rules.is_hidden ? to : without_links(to);
-    const Replacement made{traits_of(attributes), attributes.size, mode_of(attributes, kept_mode)};
-    done = replaced ? replace_file(tree, *replaced, made, rules, fill) : Status(replaced.error());
-  } else {
-    done = copy_in_place(to, attributes, rules, fill);
-  }
-  if (done) tree.count_file();
-  return done;
+  if (!is_replaced) return copy_in_place(to, attributes, rules, fill);
+  const Result<Remote> replaced = rules.is_hidden ? to : without_links(to);
+  const Replacement made{traits_of(attributes), attributes.size, mode_of(attributes, kept_mode)};
+  return replaced ? replace_file(tree, *replaced, made, rules, fill) : Status(replaced.error());
 }
 
 void say_interrupted(const Call& call, const std::string& from, const std::string& to) {

@@ -22,7 +22,7 @@ class TreeGet final : public RemoteSourceCopier {
   void directory(const Remote& from, const LocalDirectory::Ref& to);
 
  private:
-  [[nodiscard]] bool needs_handle(const Attributes& /*attributes*/) const override { return false; }
+  [[nodiscard]] bool needs_handle(const TreeEntry& /*entry*/) const override { return false; }
   Status link(const Where& where, const std::string& name, const std::string& text) override {
     return where->to.local()->symlink(text, name);
   }
@@ -78,7 +78,6 @@ void TreeGet::save(const Where& where, const std::vector<Fetched>& files) {
       continue;
     }
     bytes += file.data.size();
-    tree_.count_file();
     copied(where, file.entry.name, file.data.size());
   }
   tree_.moved(bytes);
@@ -107,11 +106,7 @@ Status TreeGet::one(const Where& where, const TreeEntry& entry) {
   auto file = create(to, entry);
   if (!file) return file.error();
   Status done = download(where, entry, *file);
-  if (done) {
-    done = to.finish(*file, entry.attributes, rules_.keep);
-    if (done) tree_.count_file();
-    return done;
-  }
+  if (done) return to.finish(*file, entry.attributes, rules_.keep);
   if (is_source_changed(done.error())) file->is_part = false;  // no later copy can go on with it
   to.discard(*file);
   return done;

@@ -7,6 +7,7 @@
 #include "cli/json.h"
 #include "cli/local_tree.h"
 #include "cli/remote_file.h"
+#include "cli/source_copier.h"
 #include "cli/sync_walk.h"
 #include "cli/transfer.h"
 #include "cli/tree_transfer.h"
@@ -14,9 +15,9 @@
 namespace nfsrdma::cli {
 namespace {
 
-class TreePut final : public EntryCopier {
+class TreePut final : public SourceCopier<LocalEntry> {
  public:
-  TreePut(Tree& tree, Crowd& crowd, const CopyRules& rules) : tree_(tree), crowd_(crowd), rules_(rules) {}
+  TreePut(Tree& tree, Crowd& crowd, const CopyRules& rules) : SourceCopier(tree, crowd, rules) {}
 
   /// Makes `to` if it does not exist, and puts the entries of `from` into it.
   void directory(const LocalDirectory::Ref& from, const Remote& to, const RemoteDirectory::Ref& above);
@@ -24,44 +25,32 @@ class TreePut final : public EntryCopier {
   [[nodiscard]] Keep keep() const { return rules_.keep; }
 
  private:
-  using Where = std::shared_ptr<const Between>;
-
-  void entries(const Where& where, std::vector<LocalEntry> entries);
-  void entry(const Where& where, LocalEntry& entry, std::vector<LocalEntry>& small);
-  void together(const Where& where, std::vector<LocalEntry> files);
+  [[nodiscard]] bool needs_handle(const LocalEntry& entry) const override {
+    return rules_.keep == Keep::everything && need_a_handle(traits_of(entry.facts));
+  }
+  Status link(const Where& where, const std::string& name, const std::string& text) override {
+    return make_symlink(where->to.remote().child(name), text, rules_.is_hidden);
+  }
+  void together(const Where& where, std::vector<LocalEntry> files) override;
   /// Reads a small file into `room`. Nothing: it was reported, or is copied by itself.
   std::optional<SmallFile> read(const Where& where, LocalEntry& entry, std::span<std::byte> room);
-  void alone(const Where& where, LocalEntry entry);
+  void alone(const Where& where, LocalEntry entry) override;
   /// Has a part get the permissions of the file that it replaces.
   void keep_mode(const Remote& to, LocalEntry& entry) const;
   Status in_place(const Remote& to, const LocalEntry& entry, const Fill& fill);
-  void symlink(const Where& where, const LocalEntry& entry);
   Result<std::unique_ptr<File>> send(int fd, std::unique_ptr<File> file, std::uint64_t begin,
                                      const LocalEntry& entry, const Remote& to, const std::string& path);
   Result<std::uint64_t> send_data(Upload& upload, int fd, std::uint64_t begin, const LocalEntry& entry,
                                   const std::string& path);
-  void copied(const Where& where, const std::string& name, std::uint64_t size);
-  [[nodiscard]] bool resumes(const LocalEntry& entry) const {
-    return rules_.has_part(static_cast<std::uint64_t>(entry.facts.st_size));
-  }
+  [[nodiscard]] bool resumes(const LocalEntry& entry) const { return rules_.has_part(entry.size()); }
   /// Returns true if a new file replaces the existing one, under its name only when it is complete.
   [[nodiscard]] bool is_replaced(const LocalEntry& entry) const {
-    const bool needs_handle = rules_.keep == Keep::everything && need_a_handle(traits_of(entry.facts));
-    return needs_handle || rules_.is_hidden || resumes(entry);
+    return needs_handle(entry) || rules_.is_hidden || resumes(entry);
   }
   [[nodiscard]] static std::uint32_t mode_of(const LocalEntry& entry) {
     return entry.kept_mode.value_or(entry.facts.st_mode & kPermissions & ~creation_mask());
   }
-
-  Tree& tree_;
-  Crowd& crowd_;
-  const CopyRules rules_;
 };
-
-void TreePut::copied(const Where& where, const std::string& name, std::uint64_t size) {
-  tree_.count_file();
-  if (where->copied) where->copied(name, size);
-}
 
 void TreePut::directory(const LocalDirectory::Ref& from, const Remote& to,
                         const RemoteDirectory::Ref& above) {
@@ -98,7 +87,7 @@ void TreePut::directory(const LocalDirectory::Ref& from, const Remote& to,
   }
   // The tasks hold the directory that they work in.
   const auto held = [here](const std::string&, std::uint64_t) {};
-  entries(std::make_shared<const Between>(from, to, held), std::move(others));
+  sort(std::make_shared<const Between>(from, to, held), std::move(others));
 }
 
 void TreePut::copy(const Where& where, std::vector<TreeEntry> entries) {
@@ -112,37 +101,12 @@ void TreePut::copy(const Where& where, std::vector<TreeEntry> entries) {
     entry->kept_mode = one.kept_mode;
     found.push_back(*std::move(entry));
   }
-  this->entries(where, std::move(found));
-}
-
-void TreePut::entries(const Where& where, std::vector<LocalEntry> entries) {
-  std::vector<LocalEntry> small;
-  for (LocalEntry& one : entries) entry(where, one, small);
-  in_parts(
-      std::move(small),
-      [](const LocalEntry& one) { return static_cast<std::uint64_t>(one.facts.st_size) + 1; },
-      [&](std::vector<LocalEntry> part) {
-        crowd_.add([this, where, files = std::move(part)] { together(where, files); });
-      });
-}
-
-void TreePut::entry(const Where& where, LocalEntry& entry, std::vector<LocalEntry>& small) {
-  const bool needs_handle = rules_.keep == Keep::everything && need_a_handle(traits_of(entry.facts));
-  if (S_ISLNK(entry.facts.st_mode)) {
-    crowd_.add([this, where, entry] { symlink(where, entry); });
-  } else if (!S_ISREG(entry.facts.st_mode)) {
-    tree_.failed(Error(ErrorKind::local, EOPNOTSUPP, tree_.operation(), where->from.text(entry.name),
-                       "is a device, a FIFO or a socket; skipped"));
-  } else if (static_cast<std::uint64_t>(entry.facts.st_size) <= small_file && !needs_handle) {
-    small.push_back(std::move(entry));
-  } else {
-    crowd_.add([this, where, entry] { alone(where, entry); });
-  }
+  sort(where, std::move(found));
 }
 
 std::optional<SmallFile> TreePut::read(const Where& where, LocalEntry& entry, std::span<std::byte> room) {
   const LocalDirectory& from = *where->from.local();
-  const auto size = static_cast<std::uint64_t>(entry.facts.st_size);
+  const std::uint64_t size = entry.size();
   const auto fd = from.open_file(entry, tree_.operation());
   if (!fd) {
     tree_.failed(fd.error());
@@ -169,10 +133,7 @@ std::optional<SmallFile> TreePut::read(const Where& where, LocalEntry& entry, st
 
 void TreePut::together(const Where& where, std::vector<LocalEntry> files) {
   if (!tree_.going()) return;
-  std::vector<std::uint64_t> sizes;
-  sizes.reserve(files.size());
-  for (const LocalEntry& one : files) sizes.push_back(static_cast<std::uint64_t>(one.facts.st_size));
-  Rooms rooms(sizes);
+  Rooms rooms(files);
   std::vector<SmallFile> sent;
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (auto one = read(where, files[i], rooms[i])) sent.push_back(*std::move(one));
@@ -192,7 +153,7 @@ void TreePut::together(const Where& where, std::vector<LocalEntry> files) {
 
 Result<std::uint64_t> TreePut::send_data(Upload& upload, int fd, std::uint64_t begin, const LocalEntry& entry,
                                          const std::string& path) {
-  const auto size = static_cast<std::uint64_t>(entry.facts.st_size);
+  const std::uint64_t size = entry.size();
   if (resumes(entry))
     return run_in_steps(upload, fd, path, {begin, size}, rules_.keeps_holes(), tree_.progress_of_one());
   if (!is_replaced(entry)) upload.hold_last(size);
@@ -203,7 +164,7 @@ Result<std::uint64_t> TreePut::send_data(Upload& upload, int fd, std::uint64_t b
 Result<std::unique_ptr<File>> TreePut::send(int fd, std::unique_ptr<File> file, std::uint64_t begin,
                                             const LocalEntry& entry, const Remote& to,
                                             const std::string& path) {
-  const auto size = static_cast<std::uint64_t>(entry.facts.st_size);
+  const std::uint64_t size = entry.size();
   auto upload = make_upload(*to.client, std::move(file), size, tree_.rate());
   if (!upload) return upload.error();
   if (auto done = send_data(*upload, fd, begin, entry, path); !done) return done.error();
@@ -239,7 +200,7 @@ void TreePut::alone(const Where& where, LocalEntry entry) {
   if (!fd) return tree_.failed(fd.error());
   const Remote remote = where->to.remote().child(entry.name);
   keep_mode(remote, entry);
-  const auto size = static_cast<std::uint64_t>(entry.facts.st_size);
+  const std::uint64_t size = entry.size();
   const auto fill = [&](std::unique_ptr<File> file, std::uint64_t begin) {
     return send(fd->get(), std::move(file), begin, entry, remote, from.path(entry.name));
   };
@@ -255,15 +216,6 @@ void TreePut::keep_mode(const Remote& to, LocalEntry& entry) const {
   if (rules_.keep != Keep::nothing || entry.kept_mode || !resumes(entry)) return;
   const auto there = to.client->stat(to.path);
   if (there && there->type == FileType::regular) entry.kept_mode = there->mode & kPermissions;
-}
-
-void TreePut::symlink(const Where& where, const LocalEntry& entry) {
-  if (!tree_.going()) return;
-  const auto text = where->from.read_link(entry.name);
-  if (!text) return tree_.failed(text.error());
-  const Remote link = where->to.remote().child(entry.name);
-  if (Status done = make_symlink(link, *text, rules_.is_hidden); !done) return tree_.failed(done.error());
-  copied(where, entry.name, 0);
 }
 
 /// Puts what is not up to date into the directory `to`, which is made if it is missing.
