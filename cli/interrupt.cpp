@@ -68,19 +68,19 @@ void on_alarm(int /*number*/) {
   alarm(grace_seconds);
 }
 
-void handle(int number, void (*handler)(int)) {
-  struct sigaction action{};
-  action.sa_handler = handler;  // without SA_RESTART: a blocked read or write shall end
-  sigemptyset(&action.sa_mask);
-  sigaction(number, &action, nullptr);
-}
-
 bool is_ignored(int number) {
   struct sigaction action{};
   return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
 }  // namespace
+
+void handle(int number, void (*handler)(int)) {
+  struct sigaction action{};
+  action.sa_handler = handler;
+  sigemptyset(&action.sa_mask);
+  sigaction(number, &action, nullptr);
+}
 
 void install() {
   event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

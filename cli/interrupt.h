@@ -11,6 +11,8 @@
 namespace nfsrdma::cli::interrupt {
 
 void install();
+/// Sets the handler of a signal, without SA_RESTART: a blocked read or write ends.
+void handle(int number, void (*handler)(int));
 /// Has `act` called before a signal ends the process at once. It must be async-signal-safe. Null: nothing is called.
 void before_exit(void (*act)());
 int fd();

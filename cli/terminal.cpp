@@ -31,6 +31,8 @@ bool write_to_terminal(std::string_view text) {
 
 namespace {
 
+using interrupt::handle;
+
 constexpr std::string_view second_screen = "\x1b[?1049h\x1b[?25l", first_screen = "\x1b[?25h\x1b[?1049l";
 constexpr std::array stopping{SIGTSTP, SIGQUIT};
 
@@ -63,13 +65,6 @@ void leave() {
   if (is_screen) write_to_terminal(first_screen);
   if (!has_keys || ::tcgetpgrp(STDIN_FILENO) != ::getpgrp()) return;
   set_keys(before);
-}
-
-void handle(int number, void (*handler)(int)) {
-  struct sigaction action{};
-  action.sa_handler = handler;
-  sigemptyset(&action.sa_mask);
-  sigaction(number, &action, nullptr);
 }
 
 /// Lets the signal have its usual effect on a terminal that is as it was. After a stop, goes on here.
