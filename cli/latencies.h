@@ -2,6 +2,8 @@
 //
 // Each latency is counted in a bucket. The buckets of a power of two divide it into 32 equal parts, so that a
 // percentile is at most 3.2 % larger than the exact one. Minimum, maximum and mean are exact. Pure.
+//
+// The library counts its calls in buckets of a factor of two (async/latencies.h), which its statistics show as they are.
 #pragma once
 
 #include <array>
