@@ -11,23 +11,10 @@
 # --check      exit status 1 where the median of the pairs' rate ratios is below --min-rate (1.0), or that of their
 #              CPU ratios above --max-cpu (1.0)
 # Exit status: 0, 1 (a check failed, or a run did), 2 (usage), 77 (skipped). README.md tells what is compared.
-usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
-mib=1024 rounds=5 own= vers=4 reader=nfsrdma-cli compare=() min_rate=1.0 max_cpu=1.0
-while [ $# -gt 0 ]; do
-  case $1 in
-    --mib) mib=${2:?}; shift ;;
-    --rounds) rounds=${2:?}; shift ;;
-    --vers) own=${2:?}; shift ;;
-    --peer-vers) vers=${2:?}; shift ;;
-    --load) reader=load_nfsrdma ;;
-    --check) compare+=(--check) ;;
-    --min-rate) min_rate=${2:?}; shift ;;
-    --max-cpu) max_cpu=${2:?}; shift ;;
-    --help) usage 0 ;;
-    *) usage 2 ;;
-  esac
-  shift
-done
+mib=1024 rounds=5 vers='' peer_vers=4 load='' check='' min_rate=1.0 max_cpu=1.0
+# shellcheck source=options.sh
+. "$(dirname "$0")/options.sh"
+take_options 'mib rounds vers peer-vers min-rate max-cpu' 'load check' "$@"
 # shellcheck source=bench.sh
 . "$(dirname "$0")/bench.sh"
 need_peer nfs-cat
@@ -35,20 +22,22 @@ need_peer nfs-cat
 make_file file "$mib"
 bytes=$((mib << 20))
 # NFSv4 has the export as its root; NFSv3 knows it by its path on the server. The path begins with a slash of its own.
-case $vers in
+case $peer_vers in
   4) peer_url="nfs://$server/$remote/file?version=4" ;;
   3) peer_url="nfs://$server$export/file?version=3" ;;
   *) usage 2 ;;
 esac
 peer=(nfs-cat "$peer_url")
-case $own in
+case $vers in
   2 | 3) own_path=$export/file ;;
   *) own_path=$remote/file ;;
 esac
-if [ "$reader" = nfsrdma-cli ]; then
-  ours=("$cli_binary" get --quiet ${own:+-o "vers=$own"} "nfs://$server$own_path" /dev/null)
+if [ -z "$load" ]; then
+  reader=nfsrdma-cli
+  ours=("$cli_binary" get --quiet ${vers:+-o "vers=$vers"} "nfs://$server$own_path" /dev/null)
 else
-  ours=("$bench_dir/load_nfsrdma" ${own:+--vers "$own"} --size 512K --depth 8 --count $((mib * 2)) "$server" "$own_path")
+  reader=load_nfsrdma
+  ours=("$bench_dir/load_nfsrdma" ${vers:+--vers "$vers"} --size 512K --depth 8 --count $((mib * 2)) "$server" "$own_path")
 fi
 
 # Both must read the right bytes before it matters how fast.
@@ -65,5 +54,5 @@ for _ in $(seq "$rounds"); do
 done
 # No `check` here: the table is the result.
 python3 "$bench_source/compare.py" --ours nfsrdma --peer nfs-cat --min-rate "$min_rate" --max-cpu "$max_cpu" \
-  ${compare[@]+"${compare[@]}"} --title "$mib MiB to /dev/null, $reader ${own:+NFSv$own }against nfs-cat (NFSv$vers)" "$work/runs.jsonl" ||
+  ${check:+--check} --title "$mib MiB to /dev/null, $reader ${vers:+NFSv$vers }against nfs-cat (NFSv$peer_vers)" "$work/runs.jsonl" ||
   failures=$((failures + 1))

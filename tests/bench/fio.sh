@@ -12,22 +12,10 @@
 # --options    more options for ours
 # --peer-vers  of NFS that libnfs speaks: 3, or 4 for NFSv4.0, over which it cannot write (4, and 3 for `write`)
 # Exit status: 0, 1 (a run failed), 2 (usage), 77 (skipped). README.md tells what is compared.
-usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
-loads='read write many one' rounds=5 seconds=3 size=256m options='' peer_vers=''
-while [ $# -gt 0 ]; do
-  case $1 in
-    --loads) loads=${2:?}; shift ;;
-    --rounds) rounds=${2:?}; shift ;;
-    --seconds) seconds=${2:?}; shift ;;
-    --size) size=${2:?}; shift ;;
-    --vers) options+=,vers=${2:?}; shift ;;
-    --options) options+=,${2:?}; shift ;;
-    --peer-vers) peer_vers=${2:?}; shift ;;
-    --help) usage 0 ;;
-    *) usage 2 ;;
-  esac
-  shift
-done
+loads='read write many one' rounds=5 seconds=3 size=256m options='' vers='' peer_vers=''
+# shellcheck source=options.sh
+. "$(dirname "$0")/options.sh"
+take_options 'loads rounds seconds size vers options peer-vers' '' "$@"
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck disable=SC2317
 skip() { echo "SKIPPED: $*"; exit 77; }
@@ -50,7 +38,7 @@ start_server taskset -c "$theirs" "$bin/responder" "${files[@]}"
 export NFSRDMA_URL=nfs://127.0.0.1:$port/
 # fio has no fractions of a second.
 runtime=$(awk -v s="$seconds" 'BEGIN { printf "%dms", s * 1000 }')
-own_options=mountport=$tcp_port$options
+own_options=mountport=$tcp_port${vers:+,vers=$vers}${options:+,$options}
 
 # job_of ENGINE LOAD: the job file for it. What libnfs's engine does not know neither has: fsync.
 job_of() {
@@ -59,7 +47,7 @@ job_of() {
   edit="s/^size=.*/size=$size/; s/^runtime=.*/runtime=$runtime/; /^end_fsync/d"
   if [ "$1" = libnfs ]; then
     edit+="; s#^ioengine=.*#ioengine=$peer#; s#^filename=#filename=/#"
-    edit+="; s#^nfsrdma_url=.*#nfs_url=nfs://127.0.0.1/?version=$vers\&nfsport=$tcp_port\&mountport=$tcp_port#"
+    edit+="; s#^nfsrdma_url=.*#nfs_url=nfs://127.0.0.1/?version=$libnfs_vers\&nfsport=$tcp_port\&mountport=$tcp_port#"
   else
     edit+="; s/^nfsrdma_url=.*/&\nnfsrdma_options=$own_options/"
   fi
@@ -108,7 +96,7 @@ report='.jobs[0] | (.read.total_ios + .write.total_ios) as $ops | ((.usr_cpu + .
 
 failures=0 most_looks=$(awk -v s="$seconds" 'BEGIN { print int((s + 6) * 10) }')
 for load in $loads; do
-  case $load in read | many | one) vers=${peer_vers:-4} ;; write) vers=${peer_vers:-3} ;; *) usage 2 ;; esac
+  case $load in read | many | one) libnfs_vers=${peer_vers:-4} ;; write) libnfs_vers=${peer_vers:-3} ;; *) usage 2 ;; esac
   hung=0
   for _ in $(seq "$rounds"); do
     measured nfsrdma
@@ -116,7 +104,7 @@ for load in $loads; do
   done
   [ -s "$work/runs.$load" ] || continue
   python3 "$here/compare.py" --ours nfsrdma --peer libnfs --rate ops_per_second --cpu cpu_us_per_op \
-    --title "$load: fio on libnfsrdma against fio's own engine on libnfs, NFSv$vers" "$work/runs.$load" || failures=$((failures + 1))
+    --title "$load: fio on libnfsrdma against fio's own engine on libnfs, NFSv$libnfs_vers" "$work/runs.$load" || failures=$((failures + 1))
   jq -s -r 'group_by(.tool)[] | "  \(.[0].tool): \([.[].p50] | sort | .[length / 2 | floor]) µs median latency, \([.[].mb_per_second] | sort | .[length / 2 | floor] | floor) MB/s"' \
     "$work/runs.$load"
   [ $hung = 0 ] || echo "  runs of libnfs that did not end, and were made again: $hung"

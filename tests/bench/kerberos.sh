@@ -2,29 +2,18 @@
 # What Kerberos costs: nfsrdma-cli get and put, and 4 KiB READs at random, under each service against the same with
 # sec=sys, on the lab's server, in turn.
 #
-#   kerberos.sh [--mib N] [--rounds N] [--seconds S] [--vers V] [SERVICE ...]
+#   kerberos.sh [--services "krb5 krb5i"] [--mib N] [--rounds N] [--seconds S] [--vers V]
 #
-# --mib     the file's size (256)
-# --rounds  pairs of runs for each service and load (5)
-# --seconds of one run of small READs (3)
-# --vers    of NFS (the highest that the server has)
-# SERVICE   krb5 and krb5i where none is named; krb5p only where the server's kernel can (README.md)
+# --services of: krb5 krb5i krb5p, the last only where the server's kernel can, see README.md (krb5 krb5i)
+# --mib      the file's size (256)
+# --rounds   pairs of runs for each service and load (5)
+# --seconds  of one run of small READs (3)
+# --vers     of NFS (the highest that the server has)
 # Exit status: 0, 1 (a run failed), 2 (usage), 77 (skipped).
-usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
-mib=256 rounds=5 seconds=3 vers='' services=()
-while [ $# -gt 0 ]; do
-  case $1 in
-    --mib) mib=${2:?}; shift ;;
-    --rounds) rounds=${2:?}; shift ;;
-    --seconds) seconds=${2:?}; shift ;;
-    --vers) vers=${2:?}; shift ;;
-    --help) usage 0 ;;
-    krb5 | krb5i | krb5p) services+=("$1") ;;
-    *) usage 2 ;;
-  esac
-  shift
-done
-[ ${#services[@]} != 0 ] || services=(krb5 krb5i)
+services='krb5 krb5i' mib=256 rounds=5 seconds=3 vers=''
+# shellcheck source=options.sh
+. "$(dirname "$0")/options.sh"
+take_options 'services mib rounds seconds vers' '' "$@"
 # shellcheck source=bench.sh
 . "$(dirname "$0")/bench.sh"
 need_peer krb5kdc
@@ -59,7 +48,7 @@ compare() {
   python3 "$bench_source/compare.py" --ours "$service" --peer sys --title "$1, sec=$service against sec=sys" "${@:3}" \
     "$work/runs.jsonl" || failures=$((failures + 1))
 }
-for service in "${services[@]}"; do
+for service in $services; do
   compare "get of $mib MiB" run_get
   compare "put of $mib MiB" run_put
   for depth in 32 1; do

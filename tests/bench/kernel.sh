@@ -8,19 +8,10 @@
 # --rounds     pairs of runs (5)
 # --check      exit status 1 where the median of the pairs' rate ratios by the tools' own clocks is below --min-rate (0.9)
 # Exit status: 0, 1 (a check failed, or a run did), 2 (usage), 77 (skipped). README.md tells what is compared.
-usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
-mib=512 rounds=5 compare=() min_rate=0.9
-while [ $# -gt 0 ]; do
-  case $1 in
-    --mib) mib=${2:?}; shift ;;
-    --rounds) rounds=${2:?}; shift ;;
-    --check) compare+=(--check) ;;
-    --min-rate) min_rate=${2:?}; shift ;;
-    --help) usage 0 ;;
-    *) usage 2 ;;
-  esac
-  shift
-done
+mib=512 rounds=5 check='' min_rate=0.9
+# shellcheck source=options.sh
+. "$(dirname "$0")/options.sh"
+take_options 'mib rounds min-rate' check "$@"
 export NFSRDMA_LAB_SIDE=guest LAB_DEVICES=${LAB_DEVICES:-siw0} LAB_TIMEOUT=600
 # shellcheck source=bench.sh
 . "$(dirname "$0")/bench.sh"
@@ -59,7 +50,7 @@ pair() {
   local title="$what $mib MiB over $LAB_DEVICES, nfsrdma-cli against the kernel's client"
   local pairs=(python3 "$bench_source/compare.py" --ours nfsrdma --peer kernel)
   "${pairs[@]}" --title "$title, from start to end of the process" "$work/runs.jsonl"
-  "${pairs[@]}" --rate told_mb_per_second --min-rate "$min_rate" ${compare[@]+"${compare[@]}"} \
+  "${pairs[@]}" --rate told_mb_per_second --min-rate "$min_rate" ${check:+--check} \
     --title "$title, by their own clocks" "$work/runs.jsonl" || failures=$((failures + 1))
 }
 pair "reading" "$our_read" "$kernel_read"

@@ -14,21 +14,11 @@
 # --options   more options for load_nfsrdma
 # --no-counts instructions and system calls of an operation are not counted
 # Exit status: 0, 1 (a run failed), 2 (usage), 77 (skipped). README.md tells what is compared.
-usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
-loads='read write small one' rounds=5 seconds=2 own=() counts=1
-while [ $# -gt 0 ]; do
-  case $1 in
-    --loads) loads=${2:?}; shift ;;
-    --rounds) rounds=${2:?}; shift ;;
-    --seconds) seconds=${2:?}; shift ;;
-    --vers) own+=(--vers "${2:?}"); shift ;;
-    --options) own+=(--options "${2:?}"); shift ;;
-    --no-counts) counts=0 ;;
-    --help) usage 0 ;;
-    *) usage 2 ;;
-  esac
-  shift
-done
+loads='read write small one' rounds=5 seconds=2 vers='' options='' no_counts=''
+# shellcheck source=options.sh
+. "$(dirname "$0")/options.sh"
+take_options 'loads rounds seconds vers options' no-counts "$@"
+own=(${vers:+--vers "$vers"} ${options:+--options "$options"})
 here=$(cd "$(dirname "$0")" && pwd)
 bin=${NFSRDMA_BENCH_DIR:-$here/../../build/tests/bench}
 [ -x "$bin/responder" ] || { echo "no $bin/responder (cmake -DNFSRDMA_BENCH=ON, or set NFSRDMA_BENCH_DIR)"; exit 77; }
@@ -78,15 +68,15 @@ options_of() {
 # counted TOOL LOAD: user instructions and system calls of one operation, as differences of two runs.
 counted() {
   local few=1000 many=4000 count
-  local -a options instructions=() calls=()
-  read -r -a options <<< "$(options_of "$2")"
+  local -a how instructions=() calls=()
+  read -r -a how <<< "$(options_of "$2")"
   case $2 in read | write) few=50 many=150 ;; esac
   for count in $few $many; do
     wrap=(valgrind --tool=callgrind --quiet "--callgrind-out-file=$work/callgrind")
-    tool "$1" "${options[@]}" --count "$count" > /dev/null 2> "$work/err" || { cat "$work/err" >&2; return 1; }
+    tool "$1" "${how[@]}" --count "$count" > /dev/null 2> "$work/err" || { cat "$work/err" >&2; return 1; }
     instructions+=("$(awk '/^(summary|totals):/ { print $2; exit }' "$work/callgrind")")
     wrap=(strace -f -c -o "$work/strace")
-    tool "$1" "${options[@]}" --count "$count" > /dev/null 2> "$work/err" || { cat "$work/err" >&2; return 1; }
+    tool "$1" "${how[@]}" --count "$count" > /dev/null 2> "$work/err" || { cat "$work/err" >&2; return 1; }
     calls+=("$(awk '$NF == "total" { print (NF >= 4 ? $(NF > 5 ? 4 : NF - 1) : 0) }' "$work/strace")")
   done
   awk -v i=$((instructions[1] - instructions[0])) -v c=$((calls[1] - calls[0])) -v n=$((many - few)) -v t="$1" \
@@ -95,12 +85,12 @@ counted() {
 
 failures=0
 for load in $loads; do
-  read -r -a options <<< "$(options_of "$load")" || usage 2
+  read -r -a how <<< "$(options_of "$load")" || usage 2
   peers=$(peers_of "$load")
   wrap=(taskset -c "$ours")
   for _ in $(seq "$rounds"); do
     for name in load_nfsrdma $peers; do
-      if ! tool "$name" "${options[@]}" --seconds "$seconds" > "$work/out" 2> "$work/err"; then
+      if ! tool "$name" "${how[@]}" --seconds "$seconds" > "$work/out" 2> "$work/err"; then
         echo "FAILED $load: $name: $(tail -1 "$work/err")"
         failures=$((failures + 1))
         continue
@@ -112,11 +102,11 @@ for load in $loads; do
   for name in $peers; do
     jq -c --arg name "$name" 'select(.tool == $name or .tool == "load_nfsrdma")' "$work/runs.$load" > "$work/pairs"
     python3 "$here/compare.py" --ours load_nfsrdma --peer "$name" --rate ops_per_second --cpu cpu_us_per_op \
-      --title "$load (${options[*]}) against $name" "$work/pairs" || failures=$((failures + 1))
+      --title "$load (${how[*]}) against $name" "$work/pairs" || failures=$((failures + 1))
   done
   jq -s -r --arg load "$load" 'group_by(.tool)[] | "  \(.[0].tool): \([.[].latency_us.p50] | sort | .[length / 2 | floor]) µs median latency"' \
     "$work/runs.$load"
-  [ "$counts" = 1 ] || continue
+  [ -z "$no_counts" ] || continue
   if ! command -v valgrind > /dev/null || ! command -v strace > /dev/null; then
     echo "no valgrind or no strace: nothing is counted (packaging/packages.sh install bench)"
     continue

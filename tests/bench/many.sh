@@ -13,22 +13,10 @@
 # --check    exit status 1 where a median misses its aim: 5 times libnfs's rate for read, for get 3 times that of one file
 #            at a time, and a fifth of its round trips
 # Exit status: 0, 1 (a run failed, or --check), 2 (usage), 77 (skipped). README.md tells what is compared.
-usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
-loads='read get write' rounds=5 seconds=2 count=1000 size=4096 depth=64 check=
-while [ $# -gt 0 ]; do
-  case $1 in
-    --loads) loads=${2:?}; shift ;;
-    --rounds) rounds=${2:?}; shift ;;
-    --seconds) seconds=${2:?}; shift ;;
-    --count) count=${2:?}; shift ;;
-    --size) size=${2:?}; shift ;;
-    --depth) depth=${2:?}; shift ;;
-    --check) check=--check ;;
-    --help) usage 0 ;;
-    *) usage 2 ;;
-  esac
-  shift
-done
+loads='read get write' rounds=5 seconds=2 count=1000 size=4096 depth=64 check=''
+# shellcheck source=options.sh
+. "$(dirname "$0")/options.sh"
+take_options 'loads rounds seconds count size depth' check "$@"
 here=$(cd "$(dirname "$0")" && pwd)
 bin=${NFSRDMA_BENCH_DIR:-$here/../../build/tests/bench}
 cli=${NFSRDMA_CLI:-$here/../../build/cli/nfsrdma-cli}
@@ -103,7 +91,7 @@ compare() {
     tool "$peer" >> "$work/runs" || { echo "FAILED: $peer"; exit 1; }
   done
   "$here/compare.py" "$work/runs" --ours "$name" --peer "$peer" --rate files_per_second --cpu cpu_us_per_file \
-    --title "$name beside $peer, $4 files of $size bytes" $check --min-rate "$aim" || failed=1
+    --title "$name beside $peer, $4 files of $size bytes" ${check:+--check} --min-rate "$aim" || failed=1
 }
 
 # What one pass over all files takes on the wire: the whole program's calls, connecting included.

@@ -13,22 +13,10 @@
 # --check    exit status 1 if a unit takes more than its bound (in this script), or if more stays than a hundredth of
 #            what all took and 4 MiB, or 20 MiB of the daemon, which lets malloc keep 16 MiB
 # Exit status: 0, 1 (a run failed, or --check), 2 (usage), 77 (skipped). The mount needs root: without, it is left out.
-usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
-all=("$@")
-files=100000 calls=1024 inodes=1000000 opens=100000 options='' check=0
-while [ $# -gt 0 ]; do
-  case $1 in
-    --files) files=${2:?}; shift ;;
-    --calls) calls=${2:?}; shift ;;
-    --inodes) inodes=${2:?}; shift ;;
-    --open) opens=${2:?}; shift ;;
-    --options) options=${2:?}; shift ;;
-    --check) check=1 ;;
-    --help) usage 0 ;;
-    *) usage 2 ;;
-  esac
-  shift
-done
+files=100000 calls=1024 inodes=1000000 open=100000 options='' check=''
+# shellcheck source=options.sh
+. "$(dirname "$0")/options.sh"
+take_options 'files calls inodes open options' check "$@"
 here=$(cd "$(dirname "$0")" && pwd)
 bin=${NFSRDMA_BENCH_DIR:-$here/../../build/tests/bench}
 fuse_binary=${NFSRDMA_FUSE:-$here/../../build/fuse/nfsrdma-fuse}
@@ -41,7 +29,7 @@ if [ "$inodes" != 0 ] && { [ "$(id -u)" != 0 ] || [ ! -c /dev/fuse ] || [ ! -x "
 fi
 # The mounts go with their namespace.
 [ "$inodes" = 0 ] || [ -n "${MEMORY_INSIDE:-}" ] ||
-  MEMORY_INSIDE=1 exec unshare -m --propagation private "$0" ${all[@]+"${all[@]}"}
+  MEMORY_INSIDE=1 exec unshare -m --propagation private "$0" "$@"
 
 work=$(mktemp -d) || exit 1
 # shellcheck source=servers.sh
@@ -82,14 +70,14 @@ printf '%-34s %9s %12s %12s %14s\n' '' number 'bytes each' bound 'bytes that sta
 
 # ---- the library ----
 start_looks=1200
-start_server "$bin/responder" --many "many=$((files > opens ? files : opens))x0"
+start_server "$bin/responder" --many "many=$((files > open ? files : open))x0"
 if [ "$files" != 0 ] || [ "$calls" != 0 ]; then
   "$bin/load_memory" "$port" many "$files" "$calls" ${options:+"$options"} > "$work/library" || die load_memory
   while IFS=$'\t' read -r what count each left; do
     row "$what" "$count" "$each" "$left" $((4 << 20))
   done < <(jq -r '[.what, .count, .heap_each, .left] | @tsv' "$work/library")
 fi
-[ "$inodes" != 0 ] || { [ "$failures" = 0 ] || [ "$check" = 0 ]; exit; }
+[ "$inodes" != 0 ] || { [ "$failures" = 0 ] || [ -z "$check" ]; exit; }
 
 # ---- the mount ----
 may_stay=$((20 << 20))
@@ -178,25 +166,25 @@ release() {
 open_all() {
   local before listed with stays
   mount_it
-  hold many $((opens / 10 + 1))
+  hold many $((open / 10 + 1))
   release
   forgotten 0 > /dev/null
   before=$(own)
   list many
   listed=$(own)
-  hold many "$opens"
+  hold many "$open"
   with=$(own)
   held=$(state_of delegations)
   release
-  each=$(((with - listed) / opens))
+  each=$(((with - listed) / open))
   stays=$(forgotten "$before")
-  row "$1" "$opens" $((each - $2)) "$stays" $may_stay
+  row "$1" "$open" $((each - $2)) "$stays" $may_stay
   unmount_it
 }
 port=$many
 open_all "open file of the mount" 0
 plain=$each
-start_server "$bin/responder" --delegations --many "many=${opens}x0"
+start_server "$bin/responder" --delegations --many "many=${open}x0"
 open_all "delegation of the mount" "$plain"
-[ "$held" -ge "$opens" ] || die "only $held delegations were held"
-[ "$failures" = 0 ] || [ "$check" = 0 ]
+[ "$held" -ge "$open" ] || die "only $held delegations were held"
+[ "$failures" = 0 ] || [ -z "$check" ]

@@ -19,28 +19,13 @@
 # --check      exit status 1 where the median of the pairs' rate ratios is below --min-sequential (0.8) for write and
 #              read, or below --min-small (0.5) for the others
 # Exit status: 0, 1 (a check failed, or a run did), 2 (usage), 77 (skipped). README.md tells what is compared.
-usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
 [ "${1:-}" != --responder ] || exec "$(dirname "$0")/mount_limits.sh" "${@:2}"
-peer=kernel inside='' mib=256 files=10000 rounds=5 loads='write read random create stat unlink' options='' compare=()
+peer=kernel inside='' mib=256 files=10000 rounds=5 loads='write read random create stat unlink' options='' sec='' check=''
 min_sequential=0.8 min_small=0.5
-while [ $# -gt 0 ]; do
-  case $1 in
-    --peer) peer=${2:?}; shift ;;
-    --inside) inside=1 ;;
-    --mib) mib=${2:?}; shift ;;
-    --files) files=${2:?}; shift ;;
-    --rounds) rounds=${2:?}; shift ;;
-    --loads) loads=${2:?}; shift ;;
-    --options) options=,${2:?}; shift ;;
-    --sec) export NFSRDMA_SEC=${2:?}; shift ;;
-    --check) compare+=(--check) ;;
-    --min-sequential) min_sequential=${2:?}; shift ;;
-    --min-small) min_small=${2:?}; shift ;;
-    --help) usage 0 ;;
-    *) usage 2 ;;
-  esac
-  shift
-done
+# shellcheck source=options.sh
+. "$(dirname "$0")/options.sh"
+take_options 'peer mib files rounds loads options sec min-sequential min-small' 'inside check' "$@"
+[ -z "$sec" ] || export NFSRDMA_SEC=$sec
 case $peer in kernel) inside=1 ;; passthrough) ;; *) usage 2 ;; esac
 [ -z "$inside" ] || export NFSRDMA_LAB_SIDE=guest LAB_DEVICES="${LAB_DEVICES:-siw0}" LAB_TIMEOUT=600
 # shellcheck source=bench.sh
@@ -80,12 +65,12 @@ fuse_off="wait \$daemon || status=\$?;"
 peer_sec=sys
 if [ -n "${NFSRDMA_SEC:-}" ]; then
   peer_sec=$NFSRDMA_SEC realm=$above$(dirname "$KRB5_CONFIG")
-  options=$options,sec=$NFSRDMA_SEC,ccache=FILE:$realm/caches/krb5cc_0
+  options+=${options:+,}sec=$NFSRDMA_SEC,ccache=FILE:$realm/caches/krb5cc_0
   # What the kernel's client asks for contexts.
   [ "$peer" != kernel ] || on_server "mkdir -p /run/rpc_pipefs && mount -t rpc_pipefs sunrpc /run/rpc_pipefs
     KRB5_CONFIG=$realm/krb5.conf rpc.gssd -n -p /run/rpc_pipefs -d '$realm/caches'" || { fail "no rpc.gssd"; exit 1; }
 fi
-ours_on=$(fuse_on "${realm:+KRB5_CONFIG=$realm/krb5.conf }'$above$(realpath "$fuse_binary")' -f '$server:$remote/nfsrdma' $point -o 'fabric=$fabric,allow_other$options'")
+ours_on=$(fuse_on "${realm:+KRB5_CONFIG=$realm/krb5.conf }'$above$(realpath "$fuse_binary")' -f '$server:$remote/nfsrdma' $point -o 'fabric=$fabric,allow_other${options:+,$options}'")
 ours_off=$fuse_off
 if [ "$peer" = kernel ]; then
   peer_on="mount -t nfs -o sec=$peer_sec,vers=4.2,proto=rdma,port=20049,rsize=1048576,wsize=1048576 $server:$remote/kernel $point || exit; daemon=;"
@@ -122,7 +107,7 @@ for load in $loads; do
   esac
   jq -c --arg load "$load" 'select(.load == $load)' "$work/all.jsonl" > "$work/runs.jsonl"
   python3 "$bench_source/compare.py" --ours nfsrdma --peer "$peer_name" --rate $rate --min-rate "$min" \
-    ${compare[@]+"${compare[@]}"} --title "$what $where, nfsrdma-fuse against $peer_name" "$work/runs.jsonl" ||
+    ${check:+--check} --title "$what $where, nfsrdma-fuse against $peer_name" "$work/runs.jsonl" ||
     failures=$((failures + 1))
 done
 say "the daemon's CPU time, medians: $(jq -rs 'map(select(.tool == "nfsrdma")) | group_by(.load)[] | .[0].load as $load |

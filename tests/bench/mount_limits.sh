@@ -22,26 +22,11 @@
 # --no-rates   nothing is timed
 # --no-counts  instructions, system calls, round trips and requests of the kernel of an operation are not counted
 # Exit status: 0, 1 (a run failed), 2 (usage), 77 (skipped). README.md tells what is compared.
-usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
-all=("$@")
-peers='' loads='write read random create stat unlink tar' mib=256 files=10000 rounds=5 options='' granting='' place='' rates=1 counts=1
-while [ $# -gt 0 ]; do
-  case $1 in
-    --peers) peers=${2:?}; shift ;;
-    --loads) loads=${2:?}; shift ;;
-    --mib) mib=${2:?}; shift ;;
-    --files) files=${2:?}; shift ;;
-    --rounds) rounds=${2:?}; shift ;;
-    --options) options=,${2:?}; shift ;;
-    --delegations) granting=1 ;;
-    --place) place=${2:?}; shift ;;
-    --no-rates) rates=0 ;;
-    --no-counts) counts=0 ;;
-    --help) usage 0 ;;
-    *) usage 2 ;;
-  esac
-  shift
-done
+peers='' loads='write read random create stat unlink tar' mib=256 files=10000 rounds=5 options='' place=''
+delegations='' no_rates='' no_counts=''
+# shellcheck source=options.sh
+. "$(dirname "$0")/options.sh"
+take_options 'peers loads mib files rounds options place' 'delegations no-rates no-counts' "$@"
 here=$(cd "$(dirname "$0")" && pwd)
 bin=${NFSRDMA_BENCH_DIR:-$here/../../build/tests/bench}
 fuse_binary=${NFSRDMA_FUSE:-$here/../../build/fuse/nfsrdma-fuse}
@@ -52,7 +37,7 @@ done
 [ "$(id -u)" = 0 ] || { echo "needs root for the mounts"; exit 77; }
 [ -n "$peers" ] || peers="bare${PASSTHROUGH_HP:+ passthrough}"
 # The mounts go with their namespace.
-[ -n "${MOUNT_LIMITS_INSIDE:-}" ] || MOUNT_LIMITS_INSIDE=1 exec unshare -m --propagation private "$0" ${all[@]+"${all[@]}"}
+[ -n "${MOUNT_LIMITS_INSIDE:-}" ] || MOUNT_LIMITS_INSIDE=1 exec unshare -m --propagation private "$0" "$@"
 
 work=$(mktemp -d) || exit 1
 # shellcheck source=servers.sh
@@ -82,7 +67,7 @@ place_for() {
 serve() { start_server taskset -c "$theirs" "$bin/responder" --many tree=1000x4K "$@"; }
 serve
 plain_port=$port
-[ -z "$granting" ] || serve --delegations
+[ -z "$delegations" ] || serve --delegations
 
 # on TOOL LOAD SIZE: a fresh mount of it, with what the load needs; $daemon is its process. $wrap goes in front of it.
 wrap=()
@@ -93,7 +78,7 @@ on() {
     nfsrdma | ungranted)
       local at=$port
       [ "$1" = nfsrdma ] || at=$plain_port
-      command=("$fuse_binary" -f "127.0.0.1:/" "$point" -o "port=$at,fabric=iwarp,allow_other$options")
+      command=("$fuse_binary" -f "127.0.0.1:/" "$point" -o "port=$at,fabric=iwarp,allow_other${options:+,$options}")
       ;;
     passthrough) command=("$PASSTHROUGH_HP" --foreground "$memory" "$point") ;;
     bare)
@@ -195,7 +180,7 @@ for load in $loads; do
   off
 done
 
-if [ "$rates" = 1 ]; then
+if [ -z "$no_rates" ]; then
   : > "$work/runs"
   for _ in $(seq "$rounds"); do
     for load in ${timed[@]+"${timed[@]}"}; do
@@ -215,7 +200,7 @@ if [ "$rates" = 1 ]; then
     done
   done
 fi
-if [ "$counts" = 1 ]; then
+if [ -z "$no_counts" ]; then
   if command -v valgrind > /dev/null && command -v strace > /dev/null; then
     for load in ${timed[@]+"${timed[@]}"}; do
       for tool in nfsrdma $peers; do counted "$tool" "$load" || failures=$((failures + 1)); done

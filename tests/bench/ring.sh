@@ -14,21 +14,10 @@
 # --options  mount options of nfsrdma-fuse besides
 # --check    exit status 1 where the median of the pairs' rate ratios is below 2.5 for read, or below 5 for random
 # Exit status: 0, 1 (a check failed, or a run did), 2 (usage), 77 (skipped). README.md tells what is compared.
-usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
-loads='write read random one cat dd-read dd-write python fio' mib=1024 reads=100000 rounds=5 options='' compare=()
-while [ $# -gt 0 ]; do
-  case $1 in
-    --loads) loads=${2:?}; shift ;;
-    --mib) mib=${2:?}; shift ;;
-    --reads) reads=${2:?}; shift ;;
-    --rounds) rounds=${2:?}; shift ;;
-    --options) options=,${2:?}; shift ;;
-    --check) compare+=(--check) ;;
-    --help) usage 0 ;;
-    *) usage 2 ;;
-  esac
-  shift
-done
+loads='write read random one cat dd-read dd-write python fio' mib=1024 reads=100000 rounds=5 options='' check=''
+# shellcheck source=options.sh
+. "$(dirname "$0")/options.sh"
+take_options 'loads mib reads rounds options' check "$@"
 here=$(cd "$(dirname "$0")" && pwd)
 build=${NFSRDMA_BUILD_DIR:-$here/../../build}
 bin=${NFSRDMA_BENCH_DIR:-$build/tests/bench}
@@ -58,7 +47,7 @@ trap 'off 2> /dev/null; stop_servers; rm -rf "$work"' EXIT
 start_server "$bin/responder" --file "data=${mib}M"
 
 on() {
-  "$fuse" 127.0.0.1:/ "$point" -f -o "fabric=iwarp,port=$port$options" > "$work/fuse.err" 2>&1 &
+  "$fuse" 127.0.0.1:/ "$point" -f -o "fabric=iwarp,port=$port${options:+,$options}" > "$work/fuse.err" 2>&1 &
   daemon=$!
   for _ in $(seq 200); do
     ! grep -q " $point fuse" /proc/self/mounts || return 0
@@ -133,7 +122,7 @@ for load in $loads; do
     random) rate=ops_per_second min=5 ;;
     one) rate=ops_per_second ;;
   esac
-  python3 "$here/compare.py" --ours ring --peer mount --rate $rate --min-rate $min ${compare[@]+"${compare[@]}"} \
+  python3 "$here/compare.py" --ours ring --peer mount --rate $rate --min-rate $min ${check:+--check} \
     --title "$load, a ring against the mount" "$work/runs" || failures=$((failures + 1))
 done
 [ "$failures" = 0 ]

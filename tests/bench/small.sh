@@ -13,25 +13,10 @@
 # --counts    operations of the two runs under callgrind whose difference is taken (1000,5000)
 # --check     exit status 1 where the median of the pairs' ops/s ratios is below --min-rate (1.0) at any depth
 # Exit status: 0, 1 (a check failed, or a run did), 2 (usage), 77 (skipped). README.md tells what is compared.
-usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
-size=4K depths='1 32' rounds=5 seconds=3 own= vers=4 callgrind=1 counts=1000,5000 compare=() min_rate=1.0
-while [ $# -gt 0 ]; do
-  case $1 in
-    --size) size=${2:?}; shift ;;
-    --depths) depths=${2:?}; shift ;;
-    --rounds) rounds=${2:?}; shift ;;
-    --seconds) seconds=${2:?}; shift ;;
-    --vers) own=${2:?}; shift ;;
-    --peer-vers) vers=${2:?}; shift ;;
-    --no-callgrind) callgrind=0 ;;
-    --counts) counts=${2:?}; shift ;;
-    --check) compare+=(--check) ;;
-    --min-rate) min_rate=${2:?}; shift ;;
-    --help) usage 0 ;;
-    *) usage 2 ;;
-  esac
-  shift
-done
+size=4K depths='1 32' rounds=5 seconds=3 vers='' peer_vers=4 no_callgrind='' counts=1000,5000 check='' min_rate=1.0
+# shellcheck source=options.sh
+. "$(dirname "$0")/options.sh"
+take_options 'size depths rounds seconds vers peer-vers counts min-rate' 'no-callgrind check' "$@"
 # shellcheck source=bench.sh
 . "$(dirname "$0")/bench.sh"
 need_peer "$bench_dir/load_libnfs"
@@ -45,11 +30,11 @@ run() {
   local file=$remote/file
   shift 2
   if [ "$tool" = load_nfsrdma ]; then
-    [ -z "$own" ] || set -- --vers "$own" "$@"
+    [ -z "$vers" ] || set -- --vers "$vers" "$@"
     # What NFSv4 calls / is the export's path in NFSv3.
-    case $own in 2 | 3) file=$export/file ;; esac
+    case $vers in 2 | 3) file=$export/file ;; esac
   else
-    set -- --vers "$vers" "$@"
+    set -- --vers "$peer_vers" "$@"
   fi
   "${wrap[@]}" "$bench_dir/$tool" --random --size "$size" --depth "$depth" "$@" "$server" "$file"
 }
@@ -84,14 +69,14 @@ instructions() {
 echo
 for depth in $depths; do
   python3 "$bench_source/compare.py" --ours load_nfsrdma --peer load_libnfs --rate ops_per_second --cpu cpu_us_per_op \
-    --min-rate "$min_rate" ${compare[@]+"${compare[@]}"} \
-    --title "random READs of $size, $depth in flight, against libnfs's NFSv$vers" "$work/runs.$depth" ||
+    --min-rate "$min_rate" ${check:+--check} \
+    --title "random READs of $size, $depth in flight, against libnfs's NFSv$peer_vers" "$work/runs.$depth" ||
     failures=$((failures + 1))
 done
 
-if [ "$callgrind" = 1 ] && ! command -v valgrind > /dev/null; then
+if [ -z "$no_callgrind" ] && ! command -v valgrind > /dev/null; then
   say "no valgrind: instructions are not counted (packaging/packages.sh install bench)"
-elif [ "$callgrind" = 1 ]; then
+elif [ -z "$no_callgrind" ]; then
   echo "user-space instructions per READ of $size (callgrind, difference of $counts operations)"
   printf '  %9s %14s %14s %7s\n' 'in flight' load_nfsrdma load_libnfs ratio
   for depth in $depths; do

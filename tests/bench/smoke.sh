@@ -64,7 +64,7 @@ else
 fi
 
 if command -v krb5kdc > /dev/null; then
-  expect_exit 0 "kerberos.sh" "$bench_source/kerberos.sh" --mib 8 --rounds 1 --seconds 0.2 krb5i
+  expect_exit 0 "kerberos.sh" "$bench_source/kerberos.sh" --mib 8 --rounds 1 --seconds 0.2 --services krb5i
   same "kerberos.sh: compares" 4 "$(grep -c 'median of the ratios' "$work/out")"
 else
   skip_part "kerberos.sh: no krb5-kdc (packaging/packages.sh install test)"
