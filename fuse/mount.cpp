@@ -166,7 +166,6 @@ Status Mount::start_on_server() {
     creation_mode_.forget(inode);
     if (mounted_) forget_attributes(inode);
   });
-  files_->on_read_window([this](std::size_t bytes) { kernel_ahead_.follow(bytes); });
   files_->on_stale_pages([this](std::uint64_t inode, std::uint64_t offset, std::uint64_t length) {
     return drop_pages(inode, offset, length);
   });
@@ -258,7 +257,8 @@ void Mount::take_in() {
     more = count_arrival() || several;
     fuse_session_process_buf(session_, &buffer_);
     request_counters_.handled(loop_);
-    if (taken_in_ == 1) kernel_ahead_.begin(options_.mountpoint);  // the first request was FUSE_INIT
+    // The first request was FUSE_INIT.
+    if (taken_in_ == 1) kernel_ahead_ = set_kernel_read_ahead(options_.mountpoint);
     if (request_size_ == 0) learn_request_size();
   }
 }
@@ -485,7 +485,7 @@ std::string Mount::statistics(Show show) {
                   files_->holdings(),
                   ring_service_ ? &ring_service_->counters() : nullptr,
                   ring_door_ ? ring_door_->bytes().all() : 0,
-                  kernel_ahead_.bytes(),
+                  kernel_ahead_,
                   trace_.text()};
   for (const auto& channel : server_.channels()) {
     picture.connections.push_back({channel->up(), channel->address(), channel->established().fabric,

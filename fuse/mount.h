@@ -141,7 +141,7 @@ class Mount {
   const async::TimePoint begun_ = loop_.now();
   const ClientName client_name_;
   connect::Server server_;
-  KernelReadAhead kernel_ahead_;
+  std::size_t kernel_ahead_ = 0;  // set_kernel_read_ahead()
   std::unique_ptr<fs::FileSystem> files_;
   std::unique_ptr<PlainReads> plain_reads_;
   std::unique_ptr<MetricsWriter> metrics_;  // null: the option metrics is not given

@@ -90,10 +90,6 @@ class FileSystem : InnerParts,
   void on_stale_pages(KernelCache::DropPages sink) { kernel.on_stale_pages(std::move(sink)); }
   void on_lengthened(KernelCache::Lengthen sink) { kernel.on_lengthened(std::move(sink)); }
   void on_wrong_name(NameChecks::DropName sink) { name_checks.on_wrong_name(std::move(sink)); }
-  /// `sink` is called with the number of bytes that should be requested ahead of one reader, when it has
-  /// changed by half (read_window.h). The kernel need not read that far ahead itself: the rest is read ahead
-  /// here.
-  void on_read_window(std::function<void(std::size_t)> sink) { state.read_window.on_change(std::move(sink)); }
 
   [[nodiscard]] bool kernel_gathers() const { return state.options.kernel_gathers; }
   [[nodiscard]] const Counters& counters() const { return state.counters; }

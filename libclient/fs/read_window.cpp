@@ -7,11 +7,7 @@
 namespace nfsrdma::fs {
 
 ReadWindow::ReadWindow(async::Loop& loop, std::uint32_t rsize, std::size_t most)
-    : loop_(loop),
-      pace_(rsize),
-      measured_(std::min<std::size_t>(kLeastMeasured, rsize)),
-      most_(most),
-      told_(window().bytes) {}
+    : loop_(loop), pace_(rsize), measured_(std::min<std::size_t>(kLeastMeasured, rsize)), most_(most) {}
 
 ReadWindow::~ReadWindow() {
   if (timer_ != 0) loop_.cancel(timer_);
@@ -19,14 +15,6 @@ ReadWindow::~ReadWindow() {
 
 void ReadWindow::ended(std::size_t asked, std::size_t got, async::TimePoint begun) {
   pace_.ended(asked, got, begun, loop_.now());
-  tell();
-}
-
-void ReadWindow::tell() {
-  const std::size_t bytes = window().bytes;
-  if (bytes > told_ / 2 && bytes < told_ + told_ / 2) return;
-  told_ = bytes;
-  if (sink_) sink_(bytes);
 }
 
 Window ReadWindow::window() const {

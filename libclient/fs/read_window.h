@@ -21,7 +21,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <list>
 
 #include "async/loop.h"
@@ -79,7 +78,7 @@ class ReadWindow {
   void ended(std::size_t asked, std::size_t got, async::TimePoint begun);
 
   // ---- limits of read-ahead ----
-  /// Returns the window of a single reader, for statistics and for the kernel's own read-ahead.
+  /// Returns the window of a single reader.
   [[nodiscard]] Window window() const;
   /// Returns the number of bytes that each of the present readers may have ahead.
   [[nodiscard]] std::size_t share() const;
@@ -91,13 +90,9 @@ class ReadWindow {
   [[nodiscard]] std::size_t held() const { return held_; }
   [[nodiscard]] std::size_t readers() const { return readers_.size(); }
 
-  /// `sink` is called with window().bytes when it has grown by half, or shrunk to half, since the last call.
-  void on_change(std::function<void(std::size_t)> sink) { sink_ = std::move(sink); }
-
  private:
   void drop_idle();
   void drop_idle_later();
-  void tell();
 
   async::Loop& loop_;
   Pace pace_;
@@ -105,8 +100,6 @@ class ReadWindow {
   std::size_t held_ = 0;
   std::list<Reader*> readers_;  // in the order of their last reads, oldest first
   async::Loop::TimerId timer_ = 0;
-  std::function<void(std::size_t)> sink_;
-  std::size_t told_;
 };
 
 }  // namespace nfsrdma::fs

@@ -296,25 +296,18 @@ struct Windows {
 
 TEST_CASE("read window: two requests, then what the way holds, and no more than its bound") {
   Windows w;
-  std::vector<std::size_t> told;
-  w.window.on_change([&](std::size_t bytes) { told.push_back(bytes); });
   CHECK(w.window.window().bytes == 2 * kRequest);
   CHECK(w.window.window().why == Window::Why::first);
   w.read(1, 100us, 500us);
   CHECK(w.window.window().bytes < 3 * kRequest);
   CHECK(w.window.window().why == Window::Why::requests);
-  CHECK(told.empty());
   Windows far;
-  far.window.on_change([&](std::size_t bytes) { told.push_back(bytes); });
   for (int i = 0; i < 3; ++i) far.read(6, 50ms, 10ms);
   CHECK(far.window.window().bytes > 4 * kRequest);
   CHECK(far.window.window().why == Window::Why::product);
-  CHECK_FALSE(told.empty());
-  CHECK(told.size() < 5);
   for (int i = 0; i < 3; ++i) far.read(100, 500ms, 1ms);
   CHECK(far.window.window().bytes == ReadWindow::kMostOfOne);
   CHECK(far.window.window().why == Window::Why::memory);
-  CHECK(told.back() == ReadWindow::kMostOfOne);
   CHECK(far.window.share() == 8 * kRequest);
 }
 
