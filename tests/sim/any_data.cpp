@@ -268,6 +268,31 @@ async::Task<void> AnyWorker::truncate(OpenRef file) {
     may_fail("truncate", size.error(), file->key);
 }
 
+async::Task<void> AnyWorker::touch(OpenRef file) {
+  const bool by_handle = random_.one_in(2);
+  begin("touch", oracle(*file).name());
+  count_whole(Coverage::Operation::touch, *file);
+  const Operation operation(commons_.clock);
+  SetAttributes changes;
+  changes.modified = nfsrdma::Time{static_cast<std::int64_t>(random_.between(1, 1'000'000'000)), 0};
+  Result<std::uint64_t> size = 0;
+  if (kernel() != nullptr) {
+    size = co_await kernel()->touch(file->handle, file->inode, *changes.modified, by_handle);
+  } else {
+    std::shared_ptr<fs::OpenHandle> handle;
+    if (by_handle) handle = file->handle;
+    auto done = co_await fs().set_attributes(kOwn, file->inode, changes, std::move(handle));
+    if (done)
+      size = done->attributes.size;
+    else
+      size = done.error();
+  }
+  if (size)
+    judge(oracle(*file).check_size(client(), operation.begun(), *size), *file);
+  else
+    may_fail("utimensat", size.error(), file->key);
+}
+
 async::Task<void> AnyWorker::allocate(OpenRef file, bool punches) {
   const std::uint64_t offset = any_offset(*file);
   const std::size_t length = any_size();

@@ -100,6 +100,7 @@ async::Task<void> AnyWorker::on_open_file(OpenRef file) {
   if (kind < 15 && writes) co_return co_await write(file);
   if (kind < 15) co_return co_await read(file);
   if (kind < 18) co_return co_await stat(file);
+  if (kind < 19 && file->writes() && random_.one_in(2)) co_return co_await touch(file);
   if (kind < 20 && file->writes()) co_return co_await truncate(file);
   if (kind < 22 && file->writes()) co_return co_await allocate(file, random_.one_in(2));
   if (kind < 24) co_return co_await seek(file);

@@ -17,8 +17,8 @@ constexpr std::array<std::string_view, 7> kStateNames{"plain",     "unsynced", "
                                                       "restarted", "nameless", "delegated"};
 
 constexpr std::array<std::string_view, Coverage::kOperations> kOperationNames{
-    "open", "read",   "write", "append", "fstat", "truncate", "allocate", "punch", "seek",   "copy",
-    "lock", "unlock", "fsync", "close",  "load",  "store",    "rename",   "link",  "remove", "list"};
+    "open", "read",   "write", "append", "fstat", "truncate", "touch",  "allocate", "punch",  "seek", "copy",
+    "lock", "unlock", "fsync", "close",  "load",  "store",    "rename", "link",     "remove", "list"};
 
 /// A bit for each operation, flag, size or state of a class.
 template <typename... Places>

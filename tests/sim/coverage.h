@@ -24,6 +24,7 @@ class Coverage {
     append,
     stat,
     truncate,
+    touch,
     allocate,
     punch,
     seek,
@@ -39,7 +40,7 @@ class Coverage {
     remove,
     list
   };
-  static constexpr std::size_t kOperations = 20;
+  static constexpr std::size_t kOperations = 21;
   /// Bits: what the file is beside being open.
   enum State : unsigned {
     kPlain = 0,            ///< nothing of the others

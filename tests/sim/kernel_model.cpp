@@ -529,6 +529,30 @@ Task<Result<std::uint64_t>> KernelModel::truncate(Handle file, std::uint64_t ino
   co_return done->attributes.size;
 }
 
+Task<Result<std::uint64_t>> KernelModel::touch(Handle file, std::uint64_t inode, nfsrdma::Time modified,
+                                               bool by_handle) {
+  const NodeRef known = node(inode);
+  co_await lock(known);
+  const Exclusive exclusive(known);
+  SetAttributes changes;
+  changes.modified = modified;
+  if (!by_handle) file = nullptr;
+  auto done = co_await files_.set_attributes(nullptr, inode, changes, std::move(file));
+  if (!done) {
+    forget_attributes(*known);
+    co_return done.error();
+  }
+  const std::uint64_t size = done->attributes.size, before = std::exchange(known->size, size);
+  changed_here(*known);
+  known->believed_until = loop_.now() + std::chrono::duration_cast<async::Clock::duration>(done->valid);
+  known->modified = done->attributes.modified;
+  if (size != before) {
+    co_await cut(known, size);
+    co_await drop(known, 0, kNoEnd);
+  }
+  co_return size;
+}
+
 Task<Status> KernelModel::allocate(Handle file, std::uint64_t inode, int mode, std::uint64_t offset,
                                    std::uint64_t length) {
   const NodeRef known = node(inode);

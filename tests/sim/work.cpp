@@ -91,7 +91,21 @@ async::Task<void> Worker::write_all(File file, std::string name, std::size_t beg
   if (!synced) refused("fsync", synced.error());
 }
 
+/// What programs that unpack or copy files do when they have written all of one.
+async::Task<void> Worker::set_time(File file, std::uint64_t inode) {
+  SetAttributes changes;
+  changes.modified = nfsrdma::Time{static_cast<std::int64_t>(random_.between(1, 1'000'000'000)), 0};
+  auto done = co_await fs().set_attributes(kOwn, inode, changes, std::move(file));
+  if (!done) {
+    refused("utimensat", done.error());
+  } else if (done->attributes.modified != *changes.modified) {
+    wrong("its time of change is " + std::to_string(done->attributes.modified.seconds) + ", and was set to " +
+          std::to_string(changes.modified->seconds));
+  }
+}
+
 async::Task<void> Worker::shut(File file, std::uint64_t inode, std::string wrote) {
+  if (!wrote.empty() && random_.one_in(3)) co_await set_time(file, inode);
   // That meets what close(2) leaves under way.
   if (random_.one_in(2)) findings_.recall(path_of(wrote));
   auto flushed = co_await fs().flush(file, 0);

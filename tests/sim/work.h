@@ -39,6 +39,7 @@ class Worker final : public Job {
   async::Task<void> list();
   async::Task<void> stat(std::string name);
   async::Task<void> truncate();
+  async::Task<void> set_time(File file, std::uint64_t inode);
   async::Task<void> check_all();
 
   async::Task<std::uint64_t> find(std::string name);

@@ -347,8 +347,9 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
       if (!header.has_rdma_reply || rpcrdma::chunk_length(header.rdma_reply) < work->payload.size()) {
         // RFC 8267 4.2.1: of NFSv4.0 it may ask again.
         if (!work->seen.unbounded || work->seen.minor != 0) {
+          const std::uint64_t room = header.has_rdma_reply ? rpcrdma::chunk_length(header.rdma_reply) : 0;
           server.state.problem("no Reply chunk for a Reply of " + std::to_string(work->payload.size()) +
-                               " bytes");
+                               " bytes, but " + std::to_string(room));
         }
         return refuse_chunk(work);
       }
