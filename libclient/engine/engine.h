@@ -89,6 +89,12 @@ struct ReportedHoles {
   std::uint64_t hole_ends = 0;
 };
 
+/// The result of ServerFile::write_and_set_times().
+struct WrittenLast {
+  std::size_t count = 0;
+  bool times_are_set = false;
+};
+
 enum class Access : unsigned char { read = 1, write = 2, both = 3 };
 
 /// A file that the server has open for one caller. If it is destroyed without Engine::close() it is closed in
@@ -117,6 +123,12 @@ class ServerFile {
   virtual async::Task<Result<std::size_t>> write(std::span<const std::byte> data, async::Memory memory,
                                                  std::uint64_t offset, Stability stability,
                                                  std::optional<Attributes>* after) = 0;
+  /// Does what write() does, with Stability::on_disk, and then sets the times of `changes`, which changes nothing else, if
+  /// that takes no further call. If it would, or if the server refuses it, only the data is written.
+  virtual async::Task<Result<WrittenLast>> write_and_set_times(std::span<const std::byte> data,
+                                                               async::Memory memory, std::uint64_t offset,
+                                                               SetAttributes changes,
+                                                               std::optional<Attributes>* after);
   /// Makes all written data stable. `after` gets the attributes that came with the COMMIT; none if there was
   /// nothing to commit.
   virtual async::Task<Status> commit(std::optional<Attributes>* after) = 0;

@@ -17,6 +17,10 @@ bool changes_nothing(const SetAttributes& changes) {
   return !changes.mode && !changes.uid && !changes.gid && !changes.size && !changes.accessed &&
          !changes.modified && !changes.accessed_now && !changes.modified_now;
 }
+
+bool changes_only_times(const SetAttributes& changes) {
+  return !changes.mode && !changes.uid && !changes.gid && !changes.size;
+}
 }  // namespace
 
 /// Returns the attributes that were kept, unless the kernel may use those of a delegation for longer.
@@ -86,18 +90,27 @@ async::Task<Result<Attributed>> AttributeRequests::set_attributes(Caller caller,
   // sets the time at each write-back, also of files that programs go on writing.
   const bool is_last = changes.modified && !changes.size && !options_.kernel_gathers &&
                        !engine_->promises().delegated((*inode)->handle);
-  auto settled = is_last ? writes_.settle_last(**inode) : writes_.settle(**inode);
-  co_await std::move(settled);
-  // Linux sends a SETATTR without changes if the kernel would clear set-id bits but leaves that to the
-  // server.
-  if (changes_nothing(changes)) co_return co_await attributes_now(std::move(caller), *inode, kTaken);
-  const Naming naming(freshness_, *inode);
-  (*inode)->forget_searchers();
-  const ServerFileRef open = file ? file->file() : nullptr;
-  std::uint64_t as_of = freshness_.count();
   // ftruncate(2): the right was checked when the file was opened for writing, so the opener's credential
   // counts.
   if (file) caller = file->caller();
+  std::optional<Naming> naming;
+  std::shared_ptr<WriteBehind::Times> times;
+  if (is_last && changes_only_times(changes)) {
+    naming.emplace(freshness_, *inode);
+    times = std::make_shared<WriteBehind::Times>(WriteBehind::Times{caller, changes, std::nullopt});
+  }
+  std::uint64_t as_of = freshness_.count();
+  auto settled = is_last ? writes_.settle_last(**inode, times) : writes_.settle(**inode);
+  co_await std::move(settled);
+  if (times && times->after)
+    co_return freshness_.attributed(**inode, *times->after, as_of, freshness_.count(), kTaken);
+  // Linux sends a SETATTR without changes if the kernel would clear set-id bits but leaves that to the
+  // server.
+  if (changes_nothing(changes)) co_return co_await attributes_now(std::move(caller), *inode, kTaken);
+  if (!naming) naming.emplace(freshness_, *inode);
+  (*inode)->forget_searchers();
+  const ServerFileRef open = file ? file->file() : nullptr;
+  as_of = freshness_.count();
   const std::uint64_t ended = (*inode)->writes.ended();
   auto got = co_await engine_->set_attributes(caller, (*inode)->handle, changes, open);
   if (changes.size) {

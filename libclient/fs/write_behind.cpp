@@ -17,12 +17,21 @@ constexpr std::uint32_t kLeastPiece = 512;
 constexpr auto kGatherFor = std::chrono::milliseconds(10);
 
 /// Writes one piece, and keeps the file alive for a task that may outlive its caller. `label` is the file's
-/// name in errors.
+/// name in errors. Unless `times` is null the piece is all data and stable, and the times are set behind it; `after` is
+/// not null then.
 async::Task<Status> write_piece(ServerFileRef file, std::string label, async::Memory memory,
                                 std::span<const std::byte> data, std::uint64_t offset, Stability stability,
-                                std::optional<Attributes>* after, Counters& counters) {
+                                std::optional<Attributes>* after, Counters& counters,
+                                WriteBehind::Times* times = nullptr) {
   ++counters.server_writes;
-  auto count = co_await file->write(data, std::move(memory), offset, stability, after);
+  Result<std::size_t> count = 0;
+  if (times == nullptr) {
+    count = co_await file->write(data, std::move(memory), offset, stability, after);
+  } else {
+    auto both = co_await file->write_and_set_times(data, std::move(memory), offset, times->changes, after);
+    if (both && both->times_are_set) times->after = *after;
+    count = both ? Result(both->count) : both.error();
+  }
   if (!count) co_return count.error();
   counters.server_bytes_written += *count;
   if (*count == data.size()) co_return Status();
@@ -140,7 +149,8 @@ void WriteBehind::ended(Inode& inode, Pending pending, bool written) {
 }
 
 async::Task<void> WriteBehind::write_behind(std::shared_ptr<OpenHandle> file, async::Memory memory,
-                                            Bytes data, Pending pending, Stability stability) {
+                                            Bytes data, Pending pending, Stability stability,
+                                            std::shared_ptr<Times> times) {
   Inode& inode = file->inode();
   const bool on_disk = stability == Stability::on_disk;
   std::optional<Attributes> after;
@@ -149,7 +159,7 @@ async::Task<void> WriteBehind::write_behind(std::shared_ptr<OpenHandle> file, as
   const bool full = behind_ > window_.bytes() / 2;
   window_.began(data.size(), begun);
   auto done = co_await send_write(file, std::move(memory), data, pending->offset, stability,
-                                  sent.asks ? &after : nullptr);
+                                  sent.asks ? &after : nullptr, times.get());
   if (done) {
     window_.ended(data.size(), full, loop_.now() - begun, loop_.now());
   } else {
@@ -158,6 +168,9 @@ async::Task<void> WriteBehind::write_behind(std::shared_ptr<OpenHandle> file, as
   ended(inode, pending, static_cast<bool>(done));
   if (!done) {
     lost(inode, done.error());
+  } else if (times && times->after) {
+    // The program may have set times that are earlier than those of the WRITE.
+    if (inode.writes.empty()) freshness_.is_as_written(inode, *after, sent.asked);
   } else if (after) {
     freshness_.written(inode, sent, *after, on_disk && inode.writes.empty());
   }
@@ -167,11 +180,11 @@ async::Task<void> WriteBehind::write_behind(std::shared_ptr<OpenHandle> file, as
 
 async::Task<Status> WriteBehind::send_write(std::shared_ptr<OpenHandle> file, async::Memory memory,
                                             Bytes data, std::uint64_t offset, Stability stability,
-                                            std::optional<Attributes>* after) {
+                                            std::optional<Attributes>* after, Times* times) {
   const std::size_t most = async::buggify(loop_) ? kLeastPiece : wsize_;
   if (data.size() <= most) {
     co_return co_await write_piece(file->file(), file->inode().label, std::move(memory), data, offset,
-                                   stability, after, counters_);
+                                   stability, after, counters_, times);
   }
   std::vector<async::Task<Status>> pieces;
   for (std::size_t at = 0; at < data.size(); at += most) {
@@ -217,14 +230,15 @@ void WriteBehind::gather(const std::shared_ptr<OpenHandle>& file, Bytes data, Pe
   if (!sending_old_) sending_task_ = loop_.spawn(send_old_gathered());
 }
 
-void WriteBehind::send_gathered(Inode& inode, Stability stability) {
+void WriteBehind::send_gathered(Inode& inode, Stability stability, std::shared_ptr<Times> times) {
   auto found = gathered_.extract(&inode);
   if (!found) return;
   Gathered& gathered = found.mapped();
   const auto whole = std::make_shared<std::vector<std::byte>>(std::move(gathered.data));
   const Bytes data(*whole);
   async::Memory memory{{whole, whole->data()}, whole->capacity()};
-  loop_.spawn(write_behind(std::move(gathered.file), std::move(memory), data, gathered.pending, stability));
+  loop_.spawn(write_behind(std::move(gathered.file), std::move(memory), data, gathered.pending, stability,
+                           std::move(times)));
 }
 
 /// Returns how gathered data is sent if no more is expected: a single write is sent as a stable WRITE, which needs no COMMIT.
@@ -285,10 +299,15 @@ async::Task<void> WriteBehind::settle(Inode& inode, std::uint64_t last) {
   }
 }
 
-async::Task<void> WriteBehind::settle_last(Inode& inode) {
+async::Task<void> WriteBehind::settle_last(Inode& inode, std::shared_ptr<Times> times) {
   const auto gathered = gathered_.find(&inode);
-  if (gathered != gathered_.end())
-    send_gathered(inode, stability_of_last(inode, *gathered->second.file->file()));
+  if (gathered != gathered_.end()) {
+    const OpenHandle& file = *gathered->second.file;
+    const Stability stability = stability_of_last(inode, *file.file());
+    const bool is_by_writer = times && is_same(times->caller, file.caller());
+    if (stability != Stability::on_disk || !is_by_writer) times.reset();
+    send_gathered(inode, stability, std::move(times));
+  }
   return settle(inode);
 }
 

@@ -66,10 +66,17 @@ class WriteBehind {
   async::Task<void> settle(Inode& inode);
   /// Does the same for the writes with numbers up to `last`.
   async::Task<void> settle(Inode& inode, std::uint64_t last);
+  /// Times that a program sets.
+  struct Times {
+    Caller caller;                    ///< with whose rights they are set
+    SetAttributes changes;            ///< nothing else
+    std::optional<Attributes> after;  ///< the file's attributes once they are set; none: they are not set
+  };
   /// Does what settle() does, before the time of change is set, which programs do when they have written all of a file: if
   /// what is gathered is all of it, one stable WRITE sends it, and close() needs no COMMIT. Linux does so when a program waits
-  /// for all data (FLUSH_COND_STABLE).
-  async::Task<void> settle_last(Inode& inode);
+  /// for all data (FLUSH_COND_STABLE). The call that writes it also sets the `times`, if they are not null and the same
+  /// user wrote the data.
+  async::Task<void> settle_last(Inode& inode, std::shared_ptr<Times> times);
   /// Ends when all writes of these bytes have ended that had begun by then.
   async::Task<void> settle_range(Inode& inode, std::uint64_t from, std::uint64_t to);
   /// Prepares a READ of these bytes: settles, and also waits for earlier writes of the range that are not
@@ -129,15 +136,16 @@ class WriteBehind {
   void send_behind(const std::shared_ptr<OpenHandle>& file, async::Memory memory, Bytes data,
                    Pending pending);
   async::Task<void> write_behind(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
-                                 Pending pending, Stability stability);
+                                 Pending pending, Stability stability, std::shared_ptr<Times> times = {});
   async::Task<Status> send_write(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
                                  std::uint64_t offset, Stability stability,
-                                 std::optional<Attributes>* after = nullptr);
+                                 std::optional<Attributes>* after = nullptr, Times* times = nullptr);
   void accept(Inode& inode, Pending pending, std::size_t size);
   void ended(Inode& inode, Pending pending, bool written);
   bool add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset, How how);
   void gather(const std::shared_ptr<OpenHandle>& file, Bytes data, Pending pending);
-  void send_gathered(Inode& inode, Stability stability = Stability::unstable);
+  void send_gathered(Inode& inode, Stability stability = Stability::unstable,
+                     std::shared_ptr<Times> times = {});
   [[nodiscard]] static Stability stability_of_last(const Inode& inode, const ServerFile& file);
   async::Task<void> send_old_gathered();
 

@@ -249,7 +249,7 @@ class Compound {
   void note_stateid(std::size_t begin) {
     using namespace op;
     if constexpr (is_one_of<Op, READ, READ_PLUS, WRITE, SETATTR, ALLOCATE, DEALLOCATE>) {
-      stateid_at_ = begin;
+      if (stateid_at_ == 0) stateid_at_ = begin;
     } else if constexpr (is_one_of<Op, COPY, CLONE>) {
       stateid_at_ = begin + kStateid;  // behind that of the source
     }
@@ -284,7 +284,7 @@ class Compound {
   std::function<bool()> is_wanted_;
   std::size_t count_at_ = 0;     // where the count of operations stands in the stream
   std::size_t sequence_at_ = 0;  // where SEQUENCE's arguments stand; 0 if there is none
-  std::size_t stateid_at_ = 0;   // where the stateid stands under which data is read or changed
+  std::size_t stateid_at_ = 0;   // where the first stateid stands under which data is read or changed
   StateidSource* stateid_source_ = nullptr;
   std::uint32_t count_ = 0;
   std::uint32_t first_modifying_ = ~0U;

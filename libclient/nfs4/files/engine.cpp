@@ -48,6 +48,12 @@ class Nfs4File final : public ServerFile {
     if (!origin_) origin_ = std::make_shared<DataOrigin>();
     return file_->write(data, offset, stable, after, std::move(memory), origin_);
   }
+  async::Task<Result<engine::WrittenLast>> write_and_set_times(std::span<const std::byte> data,
+                                                               async::Memory memory, std::uint64_t offset,
+                                                               SetAttributes changes,
+                                                               std::optional<Attributes>* after) override {
+    return file_->write_and_set_times(data, std::move(memory), offset, changes, after);
+  }
   async::Task<Status> commit(std::optional<Attributes>* after) override { return file_->commit(after); }
   bool has_unstable_data() const override { return file_->has_unstable_data(); }
   std::uint64_t end_in_doubt() const override { return file_->end_in_doubt(); }

@@ -19,6 +19,18 @@ bool take_after(CompoundReply& reply, writing::After* after) {
   return after == nullptr || take_getattr(reply, *after);
 }
 
+/// Has data of the origin followed by the times, while the object lives.
+class TimesOf {
+ public:
+  TimesOf(DataOrigin& origin, TimesBehind& times) : origin_(origin) { origin_.times = &times; }
+  ~TimesOf() { origin_.times = nullptr; }
+  TimesOf(const TimesOf&) = delete;
+  TimesOf& operator=(const TimesOf&) = delete;
+
+ private:
+  DataOrigin& origin_;
+};
+
 }  // namespace
 
 FileData::FileData(FileState& state)
@@ -91,12 +103,15 @@ async::Task<Result<writing::Writer::Written>> FileData::write_piece_of(writing::
                                                                        After* after) {
   Written out;
   const auto* const from = static_cast<const DataOrigin*>(origin.get());
+  TimesBehind* const times = from != nullptr ? from->times : nullptr;
+  if (times != nullptr) times->are_set = false;
   RangeStateid stateid(state_.state(), {offset, data.size()}, RangeStateid::Use::write, from);
   auto done = co_await state_.call(
       "WRITE",
       [&](Compound& compound) {
         compound.add<op::WRITE>(
             {stateid.now(), offset, static_cast<stable_how4>(how), xdr::DdpOpaque<>{data}});
+        if (times != nullptr) compound.add<op::SETATTR>({stateid4(), times->values});
         add_after(compound, after);
       },
       [&](CompoundReply& reply) {
@@ -106,6 +121,9 @@ async::Task<Result<writing::Writer::Written>> FileData::write_piece_of(writing::
         out.count = ok.count;
         out.stable = ok.committed != UNSTABLE4;
         out.verifier = ok.writeverf;
+        // The data is written, whatever becomes of the times.
+        if (times != nullptr) times->are_set = reply.take<op::SETATTR>();
+        if (times != nullptr && !times->are_set) return true;
         return take_after(reply, after) && reply.finish();
       },
       nullptr, &stateid);
@@ -115,6 +133,18 @@ async::Task<Result<writing::Writer::Written>> FileData::write_piece_of(writing::
   }
   if (!done) co_return done.error();
   co_return out;
+}
+
+async::Task<Result<engine::WrittenLast>> FileData::write_and_set_times(std::span<const std::byte> data,
+                                                                       async::Memory memory,
+                                                                       std::uint64_t offset,
+                                                                       SetAttributes changes, After* after) {
+  TimesBehind times{encode_changes_but_size(changes, {})};
+  const auto origin = std::make_shared<DataOrigin>();
+  const TimesOf guard(*origin, times);
+  auto count = co_await write(data, offset, FILE_SYNC4, after, std::move(memory), origin);
+  if (!count) co_return count.error();
+  co_return engine::WrittenLast{*count, times.are_set};
 }
 
 async::Task<Result<verifier4>> FileData::commit_file(After* after) {

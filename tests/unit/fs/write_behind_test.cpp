@@ -429,7 +429,7 @@ TEST_CASE(
     "F13 write-behind: all of a small file goes out stable before its time is set, a part of it does not") {
   Writing m;
   const auto settle_last = [&] {
-    auto task = m.behind.settle_last(m.at);
+    auto task = m.behind.settle_last(m.at, nullptr);
     m.start(task);
     REQUIRE(task.done());
   };

@@ -105,6 +105,12 @@ const std::vector<Request> kRequests = {
     {"WRITE", true, [](LockStateids& m, EngineClient& c) { return LockStateids::write(c, m.file); }},
     {"WRITE elsewhere", true,
      [](LockStateids& m, EngineClient& c) { return LockStateids::write(c, m.file, 5000); }},
+    {"WRITE with times", true,
+     [](LockStateids& m, EngineClient& c) {
+       SetAttributes times;
+       times.modified_now = true;
+       return errno_of(c.run(m.file->write_and_set_times(bytes(kText), {}, 0, times, nullptr)));
+     }},
     {"SETATTR of size", true,
      [](LockStateids& m, EngineClient& c) { return errno_of(c.run(m.file->set_attributes(size_of(3)))); }},
     {"ALLOCATE", true,
@@ -132,9 +138,11 @@ TEST_CASE(
     CAPTURE(one.name);
     LockStateids m;
     EngineClient& c = m.begin(one.options());
-    // The source of a copy is read under its open's.
-    const bool two = std::string(one.name) == "COPY" || std::string(one.name) == "CLONE";
-    const std::string source = two ? "o" : "";
+    // The source of a copy is read under its open's, and times are set under none.
+    const std::string name = one.name;
+    const std::string source = name == "COPY" || name == "CLONE" ? "o"
+                               : name == "WRITE with times"      ? "a"
+                                                                 : "";
     CHECK(one.make(m, c) == 0);
     CHECK(m.stateids() == "o" + source);
     // Programs protect a file by a lock on bytes that they never write.
