@@ -152,8 +152,6 @@ class ClientLease : public CallLayer {
     bool in_doubt = false;
     /// Session: the session that the request was sent in has been replaced by another one.
     bool replaced = false;
-    /// NFSv4.0: the request is to be sent again with another seqid.
-    bool other_seqid = false;
     /// If settle() sets it: the Error for the caller, in place of the answer.
     std::optional<Error> error;
   };
@@ -173,8 +171,6 @@ class ClientLease : public CallLayer {
     bool asks_caching = true;
     /// NFSv4.0: number of transmissions, without those answered with DELAY or GRACE.
     std::uint32_t sends = 0;
-    /// NFSv4.0: number of answers in a row that asked for another seqid.
-    int wrong_seqids = 0;
   };
   /// Sends the request until there is an answer, or none can be expected any more.
   virtual async::Task<Result<CompoundReply>> attempt(Compound& compound, Course& course,

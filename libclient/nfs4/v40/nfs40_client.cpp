@@ -16,20 +16,6 @@ namespace {
 using namespace std::chrono_literals;
 using Room = Compound::Room;
 
-/// The most answers in a row to one request that ask for another seqid. Covers the doubts that an owner may have
-/// (owners.h), and some tries under the owner's next name.
-constexpr int kMostWrongSeqids = 6;
-
-/// Counts one answer in `in_a_row`. `other_seqid`: it is BAD_SEQID, and the server may expect another seqid.
-/// Returns whether that one is to be tried.
-bool tries_other_seqid(bool other_seqid, int& in_a_row) {
-  // Any other answer ends the search, because the server has then accepted a seqid, or counts anew under
-  // another client id. A request that waits for GRACE or DELAY begins a new search whenever a connection
-  // breaks meanwhile, so a limit over all of its answers would fail a request that only has to wait.
-  in_a_row = other_seqid ? in_a_row + 1 : 0;
-  return other_seqid && in_a_row < kMostWrongSeqids;
-}
-
 /// Whether EXPIRED concerns the client id itself: the operation that ended with it has no stateid.
 bool is_of_client(const Compound& compound, const CompoundReply& reply) {
   return std::ranges::any_of(compound.owned(), [&](const OwnedOperation& one) {
@@ -137,23 +123,26 @@ async::Task<Result<CompoundReply>> Nfs40Client::attempt(Compound& compound, Cour
     if (!in_time) co_return too_late(compound, channel_.server());
   }
   const async::Places::Place place(places_);
-  // The client id, or the reason for the call, may have been lost during the wait.
-  if ((recovering() && !course.for_recovery) || !compound.is_wanted()) {
-    attempt.verdict = Verdict::at_once;
-    co_return too_late(compound, channel_.server());
+  for (;;) {
+    // The client id, or the reason for the call, may have been lost during the wait.
+    if ((recovering() && !course.for_recovery) || !compound.is_wanted()) {
+      attempt.verdict = Verdict::at_once;
+      co_return too_late(compound, channel_.server());
+    }
+    rpc::Channel* const only = compound.over();
+    rpc::Channel& channel = only != nullptr ? *only : rpc::route(channels_, compound.data_size());
+    auto reply = co_await transmit(channel, compound, course.deadline, turns, course.sends);
+    if (!reply) co_return reply;
+    // The turns are kept until a seqid fits, so that no other request of the owners intervenes.
+    if (turns.try_again()) continue;
+    const nfsstat4 status = reply->status();
+    attempt.verdict = status == NFS4_OK ? Verdict::answered : Verdict::unsettled;
+    // The turn is not kept if the OPEN was refused: the holder of the Reply may send another OPEN, which would
+    // wait for it.
+    if (has_opened(compound, *reply)) reply->keep_turn(turns.open);
+    if (compound.is_renewal() && (status == NFS4_OK || status == NFS4ERR_CB_PATH_DOWN)) lease_.renewed(sent);
+    co_return reply;
   }
-  rpc::Channel* const only = compound.over();
-  rpc::Channel& channel = only != nullptr ? *only : rpc::route(channels_, compound.data_size());
-  auto reply = co_await transmit(channel, compound, course.deadline, turns, course.sends);
-  if (!reply) co_return reply;
-  attempt.other_seqid = turns.try_again();
-  const nfsstat4 status = reply->status();
-  attempt.verdict = status == NFS4_OK ? Verdict::answered : Verdict::unsettled;
-  // The turn is not kept if the OPEN was refused: the holder of the Reply may send another OPEN, which would
-  // wait for it.
-  if (has_opened(compound, *reply)) reply->keep_turn(turns.open);
-  if (compound.is_renewal() && (status == NFS4_OK || status == NFS4ERR_CB_PATH_DOWN)) lease_.renewed(sent);
-  co_return reply;
 }
 
 async::Task<void> Nfs40Client::settle(const Compound& compound, const Result<CompoundReply>& reply,
@@ -167,9 +156,7 @@ async::Task<void> Nfs40Client::settle(const Compound& compound, const Result<Com
   const nfsstat4 status = reply->status();
   const bool names_client = is_of_client(compound, *reply);
   attempt.verdict = Verdict::answered;
-  if (tries_other_seqid(attempt.other_seqid, course.wrong_seqids)) {
-    attempt.verdict = Verdict::at_once;
-  } else if (course.for_recovery) {
+  if (course.for_recovery) {
     const bool forgotten = status == NFS4ERR_STALE_CLIENTID || status == NFS4ERR_STALE_STATEID ||
                            (status == NFS4ERR_EXPIRED && names_client);
     if (!forgotten) co_return;
@@ -261,10 +248,16 @@ void Nfs40Client::judge(const Compound& compound, const Turns& turns, const Resu
       // have executed it.
       const bool in_doubt = reply ? sends > 1 : sends != 0;
       in_doubt ? turn->doubt() : turn->unsent();
-    } else {
-      const bool last = one.index + 1 == reply->executed();
-      turn->answered(last ? reply->status() : NFS4_OK, one.generation_at != 0, sends - 1);
+      continue;
     }
+    const bool last = one.index + 1 == reply->executed();
+    const nfsstat4 status = last ? reply->status() : NFS4_OK;
+    // The first LOCK of a lock owner is listed for the open owner, and then for the lock owner.
+    const bool has_two = std::ranges::count(compound.owned(), one.index, &OwnedOperation::index) == 2;
+    if (status != NFS4ERR_BAD_SEQID || !has_two)
+      turn->answered(status, one.generation_at != 0, sends - 1);
+    else if (turn == turns.lock)
+      Owners::Turn::refused_both(*turns.open, *turns.lock);
   }
 }
 
@@ -316,11 +309,11 @@ async::Task<Status> Nfs40Client::settle_owner(CompoundReply& reply, OPEN4resok& 
   async::Backoff delay(kFirstDelay, kMostDelay);
   Compound compound = begin_on(file, "OPEN_CONFIRM", caller);
   compound.add<op::OPEN_CONFIRM>({ok.stateid, 0});
-  for (int wrong_seqids = 0;;) {
+  for (;;) {
     std::uint32_t sends = 0;
     auto confirmed = co_await transmit(rpc::route(channels_, 0), compound, deadline, turns, sends);
     if (!confirmed) co_return confirmed.error();
-    if (tries_other_seqid(turns.try_again(), wrong_seqids)) continue;
+    if (turns.try_again()) continue;
     if (confirmed->status() == NFS4ERR_DELAY && loop().now() + delay.next() < deadline) {
       co_await loop().sleep_for(delay.take());
       continue;

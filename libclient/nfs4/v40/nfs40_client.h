@@ -2,8 +2,8 @@
 //
 // An attempt of a call (the loop around it is in state/client_lease.h):
 //   the turns of its owners (owners.h) → a place among the calls under way → client id and seqids filled in →
-//   the Channel with the least to do → verdict on the seqids → a client id that the server has forgotten is
-//   recovered.
+//   the Channel with the least to do → verdict on the seqids, and if the server refused them, the same with
+//   others in the same turns (owners.h) → a client id that the server has forgotten is recovered.
 //
 // A request is sent again over its channel's next connection with the same xid. A server that remembers the
 // request returns the same answer. A server that has forgotten it executes it a second time. For a request of

@@ -10,9 +10,9 @@ namespace {
 /// from taking a request for state that was opened under the old name for a retransmission of the last
 /// request there.
 constexpr seqid4 kLeap = 1000;
-/// Limit on the doubtful requests in a row. With more, the owner goes on under another name instead of trying
-/// seqids.
-constexpr seqid4 kMostDoubts = 3;
+/// Limit on the times that a server is expected to count one request in addition, because it was sent again
+/// while the server executed it. A request waits for its answer in the meantime, over connections that break.
+constexpr seqid4 kMostRepeats = 3;
 
 /// Whether an operation that ended with this status has used up its seqid (RFC 7530 9.1.7).
 bool advances_seqid(nfsstat4 status) {
@@ -45,8 +45,8 @@ struct Owners::Owner {
   seqid4 repeats = 0;
 
   void may_be_counted_again(std::uint32_t times) {
-    doubts = std::min<seqid4>(doubts + times, kMostDoubts);
-    repeats = std::min<seqid4>(repeats + times, kMostDoubts);
+    doubts = std::max(doubts, std::min<seqid4>(doubts + times, kMostRepeats));
+    repeats = std::min<seqid4>(repeats + times, kMostRepeats);
   }
 };
 
@@ -59,9 +59,11 @@ seqid4 Owners::Turn::seqid(std::uint64_t epoch) {
     owner_->last = 0;
     owner_->doubts = owner_->repeats = 0;
     owner_->last_opened = {};
+    left_out_ = 0;
+    renamed_ = false;
   }
   again_ = false;
-  sent_ = owner_->last + owner_->doubts + 1;
+  sent_ = owner_->last + owner_->doubts - left_out_ + 1;
   return sent_;
 }
 
@@ -76,33 +78,50 @@ void Owners::Turn::answered(nfsstat4 status, bool names_owner, std::uint32_t sen
     return;
   }
   const seqid4 sent = std::exchange(sent_, 0);
+  if (status == NFS4ERR_BAD_SEQID) {
+    // If there was a doubt, the doubtful request was not counted, so try without it. Otherwise no seqid fits.
+    again_ = owner_->doubts != 0;
+    if (again_)
+      --owner_->doubts;
+    else if (names_owner)
+      again_ = be_another();
+    return;
+  }
+  left_out_ = 0;
   if (advances_seqid(status)) {
     owner_->last = sent;
     owner_->doubts = 0;
-    owner_->may_be_counted_again(sent_again);
+  }
+  // An example of a request that may be counted although its last transmission was not is a CLOSE that was
+  // executed and counted the first time, and is answered with BAD_STATEID.
+  owner_->may_be_counted_again(sent_again);
+}
+
+void Owners::Turn::refused_both(Turn& open, Turn& lock) {
+  open.sent_ = lock.sent_ = 0;
+  open.again_ = true;
+  if (lock.left_out_ != lock.owner_->doubts) {
+    ++lock.left_out_;
     return;
   }
-  if (status != NFS4ERR_BAD_SEQID) {
-    // An example is BAD_STATEID for a CLOSE whose first transmission was executed and counted.
-    owner_->may_be_counted_again(sent_again);
+  lock.left_out_ = 0;
+  if (open.left_out_ != open.owner_->doubts) {
+    ++open.left_out_;
     return;
   }
-  // BAD_SEQID: if there was a doubt, the doubtful request was not counted, so try without it. Otherwise no
-  // seqid fits.
-  again_ = owner_->doubts != 0;
-  if (again_) {
-    --owner_->doubts;
-    return;
-  }
-  if (!names_owner) return;
-  again_ = true;
-  be_another();
+  // No pair fits.
+  open.left_out_ = 0;
+  open.again_ = lock.be_another();
+  if (!open.again_) open.owner_->doubts = 0;
 }
 
 void Owners::Turn::doubt() {
   sent_ = 0;
-  owner_->repeats = std::min<seqid4>(owner_->repeats + 1, kMostDoubts);
-  if (++owner_->doubts > kMostDoubts) be_another();
+  owner_->repeats = std::min<seqid4>(owner_->repeats + 1, kMostRepeats);
+  // If requests were left out of the count, the lost one had the seqid of one of them. A pair of seqids that
+  // was refused does not tell which of the two is wrong, so the doubts about the others stay.
+  if (left_out_ == 0) ++owner_->doubts;
+  left_out_ = 0;
 }
 
 bool Owners::Turn::opened(const stateid4& stateid) {
@@ -111,10 +130,13 @@ bool Owners::Turn::opened(const stateid4& stateid) {
   return !repeated;
 }
 
-void Owners::Turn::be_another() {
+/// Goes on under another name. Returns false if this turn has done so already.
+bool Owners::Turn::be_another() {
+  if (std::exchange(renamed_, true)) return false;
   owner_->last += owner_->doubts + kLeap;
   owner_->doubts = 0;
   ++owner_->generation;
+  return true;
 }
 
 async::Task<std::shared_ptr<Owners::Turn>> Owners::take(OwnedOperation::Whose whose, std::uint64_t number,

@@ -10,8 +10,29 @@
 // sent as if the lost one had been counted. If the server refuses that (BAD_SEQID), it is sent again as if
 // the lost one had not been counted. After several lost requests, it is sent as if the last ones had not been
 // counted, one by one. (The opposite order is never used: to a seqid that it has counted the server returns
-// the answer of that earlier request.) If no seqid fits, the server counts differently from this client. The
-// owner then goes on under another name (its generation), which is new to the server.
+// the answer of that earlier request.) The number of doubtful requests has no limit, because each of them
+// costs one refusal at most. In particular an owner never gives up its name because of doubts: the server
+// counts requests for state that was opened under a name (CLOSE, LOCK) by that name, so they would fail.
+//
+// If no seqid fits, the server counts differently from this client. The owner then goes on under another name
+// (its generation), which is new to the server, so that the server accepts any seqid. A turn does this once
+// at most. An operation without the owner's name fails instead, because it refers to state under that name.
+//
+// The first LOCK of a lock owner has two seqids, that of the open owner and that of the lock owner, and
+// BAD_SEQID does not say which of them is wrong. Each owner has its own doubts, and the LOCK is sent with each
+// pair of seqids once at most, until the server accepts one. All of the lock owner's seqids, from the highest
+// to the lowest, are tried with the highest one of the open owner, then all of them with the next lower one,
+// and so on. A server looks at the open owner's seqid first, and at the lock owner's if that one fits (Linux
+// repeats the answer of the open owner's last request without a look at the lock owner's seqid). So in this
+// order no seqid below the right one is ever looked at. The number of refusals is at most the product of the
+// numbers of seqids to be tried:
+//
+//     doubts: 1 of the open owner, 2 of the lock owner. The server has counted none of the requests.
+//     open seqid   5  5  5  4  4  4
+//     lock seqid   9  8  7  9  8  7        BAD_SEQID up to the last one
+//
+// If no pair fits, the lock owner goes on under another name, and the open owner's seqids are tried once more,
+// each with the first seqid of that name. If none of them fits either, the LOCK fails.
 //
 // A server may count a request twice that was sent again over another connection while it executed the first
 // one (Linux does), and it may do so after the answer has come. After a request that was sent more than once,
@@ -66,24 +87,30 @@ class Owners {
     /// differently. `sent_again`: number of transmissions after the first one. The server may have counted
     /// the request as many more times.
     void answered(nfsstat4 status, bool names_owner, std::uint32_t sent_again = 0);
+    /// Called instead of answered() of both turns if the status is BAD_SEQID and the operation has both
+    /// seqids, which only the first LOCK of a lock owner has.
+    static void refused_both(Turn& open, Turn& lock);
     /// Called when the server may have executed the operation.
     void doubt();
     /// Called when the server has not seen the operation, or did not get to it.
     void unsent() { sent_ = 0; }
-    /// Whether the server refused the seqid (BAD_SEQID), and the operation is to be sent again with another
-    /// one.
+    /// Whether the server refused the seqid (BAD_SEQID), and the operation is to be sent again, in this turn,
+    /// with another one.
     [[nodiscard]] bool try_again() const { return again_; }
     /// Called with the stateid in the answer to an OPEN. Returns false if the server has repeated its answer
     /// to the OPEN before, which is possible only if it may have counted a request twice.
     [[nodiscard]] bool opened(const stateid4& stateid);
 
    private:
-    void be_another();
+    bool be_another();
 
     const std::shared_ptr<Owner> owner_;
     const async::Mutex::Lock lock_;
     seqid4 sent_ = 0;
+    /// Number of the last doubtful requests that a LOCK with two seqids leaves out of the count at present.
+    seqid4 left_out_ = 0;
     bool again_ = false;
+    bool renamed_ = false;  // in this turn
   };
 
   /// Waits for the owner's turn. Returns null if the deadline came first.

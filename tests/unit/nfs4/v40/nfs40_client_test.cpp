@@ -584,8 +584,37 @@ TEST_CASE("sessionless: a request may meet BAD_SEQID any number of times while i
     const auto opened = c.run(c.open("f", OPEN4_SHARE_ACCESS_READ));
     REQUIRE_FALSE(opened);
     CHECK(opened.error().status() == NFS4ERR_BAD_SEQID);
-    CHECK(m.server.count(OP_OPEN) == 6);
+    CHECK(m.server.count(OP_OPEN) == 2);  // under the owner's name, and under another one
   }
+  CHECK(m.server.open_states() == 0);
+}
+
+TEST_CASE("sessionless: an owner keeps its name and its locks however many of its requests were in doubt") {
+  Scene40 m;
+  Client40& c = m.connect();
+  auto file = c.opened("f", OPEN4_SHARE_ACCESS_BOTH);
+  REQUIRE(ok(c.run(c.locks.set(file.file(), {kOtherLocker, true, {20, 10}}))));
+  m.server.clear_calls();
+  auto locking = c.locks.set(file.file(), m.request(kLocker));
+  c.start(locking);
+  // The connection breaks before the server executes the LOCK, and PUTFH of the retransmission is put off. So
+  // the client cannot tell whether the LOCK was counted.
+  constexpr unsigned kDoubts = 5;
+  for (unsigned i = 0; i != kDoubts; ++i) {
+    m.server.drop_before(OP_LOCK);
+    m.server.answer(OP_PUTFH, NFS4ERR_DELAY);
+    REQUIRE(c.turn_until([&] { return m.server.count(OP_PUTFH) == i + 1; }, 60s));
+  }
+  REQUIRE(c.turn_until([&] { return locking.done(); }, 60s));
+  CHECK(ok(locking.await_resume()));
+  CHECK(m.server.locks("/f") == "0-10w 20-30w");
+  CHECK(m.server.count(OP_OPEN) == 0);
+  CHECK(m.server.succeeded(OP_LOCK) == 1);
+  // Each open seqid but the last one is refused with all seqids of the lock owner, which the server does not know.
+  CHECK(m.server.count(OP_PUTFH) == kDoubts + kDoubts * (kDoubts + 1) + 1);
+  CHECK(c.notices.find("lost (") == std::string::npos);
+  REQUIRE(ok(c.run(c.locks.release(file.file(), kLocker))));
+  c.close(file);
   CHECK(m.server.open_states() == 0);
 }
 
