@@ -225,7 +225,8 @@ std::vector<CountedRequest> ServerState::counted(const LOCKU4args& args) {
   return {{{lock->second.client, true, lock->second.owner}, args.seqid}};
 }
 
-/// A LOCK that begins a lock owner's state counts with two: it comes again where it does for both.
+/// The first LOCK of a lock owner is counted for the open owner and for the lock owner. It is a retransmission
+/// if both seqids say so. As Linux does, the lock owner's seqid is looked at only if the open owner's fits.
 const OwnerSequence* ServerState::check_sequence(const std::vector<CountedRequest>& requests, nfs_opnum4 op,
                                                  nfsstat4& status) {
   const OwnerSequence* last = nullptr;
@@ -237,12 +238,15 @@ const OwnerSequence* ServerState::check_sequence(const std::vector<CountedReques
     } else if (request.seqid == found->second.last && found->second.op == op) {
       ++again;
       last = &found->second;
-    } else if (request.seqid == found->second.last) {
-      problem("a seqid is used again for another operation");
+    } else {
+      if (request.seqid == found->second.last) problem("a seqid is used again for another operation");
+      break;
     }
   }
   if (next == requests.size()) return nullptr;
   if (again == requests.size()) return last;
+  // Linux would repeat the answer to the open owner's last request, whatever that was.
+  if (next != 0 && again != 0) problem("a LOCK has the seqid of an earlier request of one of its owners");
   status = NFS4ERR_BAD_SEQID;
   return nullptr;
 }
