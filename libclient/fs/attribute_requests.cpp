@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <limits>
 #include <utility>
@@ -104,6 +105,11 @@ async::Task<Result<Attributed>> AttributeRequests::set_attributes(Caller caller,
   co_await std::move(settled);
   if (times && times->after)
     co_return freshness_.attributed(**inode, *times->after, as_of, freshness_.count(), kTaken);
+  // If the server lost data behind the SETATTR, writing it again would change the time. So the data is on its disk
+  // before, and close(2) finds nothing to save. An error is reported by close(2).
+  const auto unsaved = std::ranges::find_if(
+      (*inode)->open, [](const OpenHandle* one) { return one->file()->has_unstable_data(); });
+  if (is_last && unsaved != (*inode)->open.end()) (void)co_await writes_.save((*unsaved)->shared_from_this());
   // Linux sends a SETATTR without changes if the kernel would clear set-id bits but leaves that to the
   // server.
   if (changes_nothing(changes)) co_return co_await attributes_now(std::move(caller), *inode, kTaken);

@@ -88,8 +88,15 @@ TEST_CASE("F13 the time of a file that is not small is set by a call of its own"
   SUBCASE("the end of it is gathered") {
     m.write("small", large.size());
   }
-  m.finish(m.file.handle->inode().end());
+  const std::uint64_t size = m.file.handle->inode().end();
+  CHECK(m.set(Unpacking::then(), m.file.handle).attributes.modified.seconds == kThen);
   CHECK_FALSE(m.calls().contains("WRITE+SETATTR"));
+  // What a restart loses must not be written again behind the SETATTR.
+  CHECK(m.calls().ends_with("COMMIT+GETATTR SETATTR+GETATTR"));
+  m.server.clear_calls();
+  CHECK(ok(m.client->run(m.files->flush(m.file.handle, 1))));
+  CHECK(m.calls().empty());
+  m.finish(size);
 }
 
 TEST_CASE("F13 the answer to a WRITE that sets a time is lost, and neither is done twice") {
