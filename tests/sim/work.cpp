@@ -91,21 +91,30 @@ async::Task<void> Worker::write_all(File file, std::string name, std::size_t beg
   if (!synced) refused("fsync", synced.error());
 }
 
-/// What programs that unpack or copy files do when they have written all of one.
-async::Task<void> Worker::set_time(File file, std::uint64_t inode) {
+/// Does what programs that unpack or copy files do when they have written all of one. Returns the time of change that was
+/// set; none if that failed.
+async::Task<std::optional<nfsrdma::Time>> Worker::set_time(File file, std::uint64_t inode) {
   SetAttributes changes;
   changes.modified = nfsrdma::Time{static_cast<std::int64_t>(random_.between(1, 1'000'000'000)), 0};
   auto done = co_await fs().set_attributes(kOwn, inode, changes, std::move(file));
-  if (!done) {
-    refused("utimensat", done.error());
-  } else if (done->attributes.modified != *changes.modified) {
-    wrong("its time of change is " + std::to_string(done->attributes.modified.seconds) + ", and was set to " +
-          std::to_string(changes.modified->seconds));
-  }
+  if (!done) refused("utimensat", done.error());
+  if (!done) co_return std::nullopt;
+  check_time(*changes.modified, done->attributes);
+  co_return changes.modified;
+}
+
+void Worker::check_time(nfsrdma::Time set, const Attributes& told) {
+  if (told.modified == set) return;
+  wrong("its time of change is " + std::to_string(told.modified.seconds) + ", and was set to " +
+        std::to_string(set.seconds));
 }
 
 async::Task<void> Worker::shut(File file, std::uint64_t inode, std::string wrote) {
-  if (!wrote.empty() && random_.one_in(3)) co_await set_time(file, inode);
+  std::optional<nfsrdma::Time> time;
+  if (!wrote.empty() && random_.one_in(3)) time = co_await set_time(file, inode);
+  // Data behind a close(2) that waited for nothing may be written later, and change the time.
+  const std::string key(file->inode().handle.chars());
+  const bool is_deferred = findings_.delegated(key);
   // That meets what close(2) leaves under way.
   if (random_.one_in(2)) findings_.recall(path_of(wrote));
   auto flushed = co_await fs().flush(file, 0);
@@ -113,6 +122,10 @@ async::Task<void> Worker::shut(File file, std::uint64_t inode, std::string wrote
   if (flushed && !wrote.empty() && !disk_was_full_) {
     closed_.insert(wrote);
     look_at_closed(wrote);
+    if (time && !is_deferred && !findings_.delegated(key)) {
+      auto told = co_await fs().attributes(kOwn, inode);
+      if (told) check_time(*time, told->attributes);
+    }
   }
   (void)co_await release(std::move(file), inode);
 }

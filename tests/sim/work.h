@@ -9,6 +9,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 
 #include "sim/job.h"
@@ -39,7 +40,8 @@ class Worker final : public Job {
   async::Task<void> list();
   async::Task<void> stat(std::string name);
   async::Task<void> truncate();
-  async::Task<void> set_time(File file, std::uint64_t inode);
+  async::Task<std::optional<nfsrdma::Time>> set_time(File file, std::uint64_t inode);
+  void check_time(nfsrdma::Time set, const Attributes& told);
   async::Task<void> check_all();
 
   async::Task<std::uint64_t> find(std::string name);
