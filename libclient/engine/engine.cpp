@@ -13,13 +13,14 @@ async::Task<Result<std::size_t>> ServerFile::read_with_holes(std::span<std::byte
                                                              ReportedHoles& /*holes*/) {
   return read(data, offset);
 }
-async::Task<Result<WrittenLast>> ServerFile::write_and_set_times(std::span<const std::byte> data,
-                                                                 async::Memory memory, std::uint64_t offset,
-                                                                 SetAttributes /*changes*/,
-                                                                 std::optional<Attributes>* after) {
+async::Task<Result<WrittenWithTimes>> ServerFile::write_and_set_times(std::span<const std::byte> data,
+                                                                      async::Memory memory,
+                                                                      std::uint64_t offset,
+                                                                      SetAttributes /*changes*/,
+                                                                      std::optional<Attributes>* after) {
   auto count = co_await write(data, std::move(memory), offset, Stability::on_disk, after);
   if (!count) co_return count.error();
-  co_return WrittenLast{*count};
+  co_return WrittenWithTimes{*count};
 }
 Engine::~Engine() = default;
 Promises& Engine::promises() {

@@ -90,7 +90,7 @@ struct ReportedHoles {
 };
 
 /// The result of ServerFile::write_and_set_times().
-struct WrittenLast {
+struct WrittenWithTimes {
   std::size_t count = 0;
   bool times_are_set = false;
 };
@@ -123,12 +123,13 @@ class ServerFile {
   virtual async::Task<Result<std::size_t>> write(std::span<const std::byte> data, async::Memory memory,
                                                  std::uint64_t offset, Stability stability,
                                                  std::optional<Attributes>* after) = 0;
-  /// Does what write() does, with Stability::on_disk, and then sets the times of `changes`, which changes nothing else, if
-  /// that takes no further call. If it would, or if the server refuses it, only the data is written.
-  virtual async::Task<Result<WrittenLast>> write_and_set_times(std::span<const std::byte> data,
-                                                               async::Memory memory, std::uint64_t offset,
-                                                               SetAttributes changes,
-                                                               std::optional<Attributes>* after);
+  /// Does what write() does, with Stability::on_disk, and then sets the times of `changes`, which has nothing else, by the
+  /// same call, if the protocol can do that. If it cannot, or if the server refuses the times, only the data is written.
+  virtual async::Task<Result<WrittenWithTimes>> write_and_set_times(std::span<const std::byte> data,
+                                                                    async::Memory memory,
+                                                                    std::uint64_t offset,
+                                                                    SetAttributes changes,
+                                                                    std::optional<Attributes>* after);
   /// Makes all written data stable. `after` gets the attributes that came with the COMMIT; none if there was
   /// nothing to commit.
   virtual async::Task<Status> commit(std::optional<Attributes>* after) = 0;

@@ -96,15 +96,17 @@ async::Task<Result<Attributed>> AttributeRequests::set_attributes(Caller caller,
   if (file) caller = file->caller();
   std::optional<Naming> naming;
   std::shared_ptr<WriteBehind::Times> times;
-  if (is_last && changes_only_times(changes)) {
+  if (is_last && changes_only_times(changes) && writes_.may_set_times(**inode, caller)) {
     naming.emplace(freshness_, *inode);
     times = std::make_shared<WriteBehind::Times>(WriteBehind::Times{caller, changes, std::nullopt});
   }
   std::uint64_t as_of = freshness_.count();
   auto settled = is_last ? writes_.settle_last(**inode, times) : writes_.settle(**inode);
   co_await std::move(settled);
-  if (times && times->after)
+  if (times && times->after) {
+    if (auto known = kept(**inode)) co_return std::move(*known);
     co_return freshness_.attributed(**inode, *times->after, as_of, freshness_.count(), kTaken);
+  }
   // If the server lost data behind the SETATTR, writing it again would change the time. So the data is on its disk
   // before, and close(2) finds nothing to save. An error is reported by close(2).
   const auto unsaved = std::ranges::find_if(

@@ -17,8 +17,7 @@ constexpr std::uint32_t kLeastPiece = 512;
 constexpr auto kGatherFor = std::chrono::milliseconds(10);
 
 /// Writes one piece, and keeps the file alive for a task that may outlive its caller. `label` is the file's
-/// name in errors. Unless `times` is null the piece is all data and stable, and the times are set behind it; `after` is
-/// not null then.
+/// name in errors. If `times` is not null, the piece is all of the data, it is written stably, and `after` is not null.
 async::Task<Status> write_piece(ServerFileRef file, std::string label, async::Memory memory,
                                 std::span<const std::byte> data, std::uint64_t offset, Stability stability,
                                 std::optional<Attributes>* after, Counters& counters,
@@ -169,7 +168,7 @@ async::Task<void> WriteBehind::write_behind(std::shared_ptr<OpenHandle> file, as
   if (!done) {
     lost(inode, done.error());
   } else if (times && times->after) {
-    // The program may have set times that are earlier than those of the WRITE.
+    // written() does not take times that are earlier than known ones, as the program may have set.
     if (inode.writes.empty()) freshness_.is_as_written(inode, *after, sent.asked);
   } else if (after) {
     freshness_.written(inode, sent, *after, on_disk && inode.writes.empty());
@@ -299,15 +298,17 @@ async::Task<void> WriteBehind::settle(Inode& inode, std::uint64_t last) {
   }
 }
 
+bool WriteBehind::may_set_times(Inode& inode, const Caller& caller) const {
+  const auto gathered = gathered_.find(&inode);
+  if (gathered == gathered_.end()) return false;
+  const OpenHandle& file = *gathered->second.file;
+  return stability_of_last(inode, *file.file()) == Stability::on_disk && is_same(caller, file.caller());
+}
+
 async::Task<void> WriteBehind::settle_last(Inode& inode, std::shared_ptr<Times> times) {
   const auto gathered = gathered_.find(&inode);
-  if (gathered != gathered_.end()) {
-    const OpenHandle& file = *gathered->second.file;
-    const Stability stability = stability_of_last(inode, *file.file());
-    const bool is_by_writer = times && is_same(times->caller, file.caller());
-    if (stability != Stability::on_disk || !is_by_writer) times.reset();
-    send_gathered(inode, stability, std::move(times));
-  }
+  if (gathered != gathered_.end())
+    send_gathered(inode, stability_of_last(inode, *gathered->second.file->file()), std::move(times));
   return settle(inode);
 }
 

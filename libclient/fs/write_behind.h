@@ -69,13 +69,15 @@ class WriteBehind {
   /// Times that a program sets.
   struct Times {
     Caller caller;                    ///< with whose rights they are set
-    SetAttributes changes;            ///< nothing else
+    SetAttributes changes;            ///< only times
     std::optional<Attributes> after;  ///< the file's attributes once they are set; none: they are not set
   };
-  /// Does what settle() does, before the time of change is set, which programs do when they have written all of a file: if
-  /// what is gathered is all of it, one stable WRITE sends it, and close() needs no COMMIT. Linux does so when a program waits
-  /// for all data (FLUSH_COND_STABLE). The call that writes it also sets the `times`, if they are not null and the same
-  /// user wrote the data.
+  /// Returns whether settle_last() would have times set that `caller` sets: what is gathered is all that the server lacks of
+  /// the file, and `caller` wrote it.
+  [[nodiscard]] bool may_set_times(Inode& inode, const Caller& caller) const;
+  /// Does what settle() does, before mtime is set. Programs do that when they have written all of a file. If what is gathered
+  /// is all of it, one stable WRITE sends it, and close() needs no COMMIT. Linux does so when a program waits for all data
+  /// (FLUSH_COND_STABLE). `times`: null, or what the call that writes the data is to set, if may_set_times().
   async::Task<void> settle_last(Inode& inode, std::shared_ptr<Times> times);
   /// Ends when all writes of these bytes have ended that had begun by then.
   async::Task<void> settle_range(Inode& inode, std::uint64_t from, std::uint64_t to);

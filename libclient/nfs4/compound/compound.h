@@ -161,6 +161,11 @@ class Compound {
   /// state when it is repeated.)
   [[nodiscard]] bool repeatable() const { return repeatable_; }
   [[nodiscard]] const Changes& changes() const { return changes_; }
+  /// Says that the caller can do without the operations that are added after this call: if the server asks to wait with one
+  /// of them, the Reply goes to the caller, and what was executed is not executed a second time.
+  void rest_is_optional() { optional_from_ = count_; }
+  /// Whether the server executed all that the caller cannot do without.
+  [[nodiscard]] bool has_what_it_needs(std::uint32_t executed) const { return executed > optional_from_; }
   /// Whether the size of the Reply has no known bound although the call must not be executed twice. No such
   /// request is sent (RFC 8267 2.6), because a Reply that does not fit would leave the outcome unknown.
   [[nodiscard]] bool is_a_gamble() const { return modifies() && size_.beyond != 0; }
@@ -284,10 +289,13 @@ class Compound {
   std::function<bool()> is_wanted_;
   std::size_t count_at_ = 0;     // where the count of operations stands in the stream
   std::size_t sequence_at_ = 0;  // where SEQUENCE's arguments stand; 0 if there is none
-  std::size_t stateid_at_ = 0;   // where the first stateid stands under which data is read or changed
+  // Where the stateid stands of the first operation that reads or changes data. A SETATTR of times behind a WRITE keeps
+  // its own.
+  std::size_t stateid_at_ = 0;
   StateidSource* stateid_source_ = nullptr;
   std::uint32_t count_ = 0;
   std::uint32_t first_modifying_ = ~0U;
+  std::uint32_t optional_from_ = ~0U;   // index of the first operation that the caller can do without
   std::optional<std::size_t> current_;  // hash of the current file handle, if it was given
   Changes changes_;
   bool repeatable_ = true;

@@ -48,11 +48,12 @@ class Nfs4File final : public ServerFile {
     if (!origin_) origin_ = std::make_shared<DataOrigin>();
     return file_->write(data, offset, stable, after, std::move(memory), origin_);
   }
-  async::Task<Result<engine::WrittenLast>> write_and_set_times(std::span<const std::byte> data,
-                                                               async::Memory memory, std::uint64_t offset,
-                                                               SetAttributes changes,
-                                                               std::optional<Attributes>* after) override {
-    return file_->write_and_set_times(data, std::move(memory), offset, changes, after);
+  async::Task<Result<engine::WrittenWithTimes>> write_and_set_times(
+      std::span<const std::byte> data, async::Memory memory, std::uint64_t offset, SetAttributes changes,
+      std::optional<Attributes>* after) override {
+    const auto origin = std::make_shared<DataOrigin>();
+    last_origin_ = origin;
+    return file_->write_and_set_times(data, std::move(memory), offset, changes, after, origin);
   }
   async::Task<Status> commit(std::optional<Attributes>* after) override { return file_->commit(after); }
   bool has_unstable_data() const override { return file_->has_unstable_data(); }
@@ -95,6 +96,7 @@ class Nfs4File final : public ServerFile {
   /// Data written so far belongs to the delegation; data written later, by a duplicate of the
   /// descriptor, does not.
   void defer_close(std::shared_ptr<DataPermit> permit) {
+    if (const auto origin = last_origin_.lock()) origin->permit = permit;
     if (const auto origin = std::exchange(origin_, nullptr)) origin->permit = std::move(permit);
   }
 
@@ -115,6 +117,7 @@ class Nfs4File final : public ServerFile {
   const File file_;  // kept after the close, because tasks may still use it
   // Origin of what is written; null: nothing was written since the last deferred close.
   std::shared_ptr<DataOrigin> origin_;
+  std::weak_ptr<DataOrigin> last_origin_;  // of the last data that was written with times
   Locks locks_;
 };
 

@@ -19,10 +19,12 @@ bool take_after(CompoundReply& reply, writing::After* after) {
   return after == nullptr || take_getattr(reply, *after);
 }
 
-/// Has data of the origin followed by the times, while the object lives.
+/// While it exists, each WRITE of data of this origin is followed by a SETATTR of the times.
 class TimesOf {
  public:
-  TimesOf(DataOrigin& origin, TimesBehind& times) : origin_(origin) { origin_.times = &times; }
+  TimesOf(DataOrigin& origin, std::shared_ptr<TimesBehind> times) : origin_(origin) {
+    origin_.times = std::move(times);
+  }
   ~TimesOf() { origin_.times = nullptr; }
   TimesOf(const TimesOf&) = delete;
   TimesOf& operator=(const TimesOf&) = delete;
@@ -103,15 +105,18 @@ async::Task<Result<writing::Writer::Written>> FileData::write_piece_of(writing::
                                                                        After* after) {
   Written out;
   const auto* const from = static_cast<const DataOrigin*>(origin.get());
-  TimesBehind* const times = from != nullptr ? from->times : nullptr;
-  if (times != nullptr) times->are_set = false;
+  const std::shared_ptr<TimesBehind> times = from != nullptr ? from->times : nullptr;
+  if (times) times->are_set = false;
   RangeStateid stateid(state_.state(), {offset, data.size()}, RangeStateid::Use::write, from);
   auto done = co_await state_.call(
       "WRITE",
       [&](Compound& compound) {
         compound.add<op::WRITE>(
             {stateid.now(), offset, static_cast<stable_how4>(how), xdr::DdpOpaque<>{data}});
-        if (times != nullptr) compound.add<op::SETATTR>({stateid4(), times->values});
+        if (times) {
+          compound.rest_is_optional();
+          compound.add<op::SETATTR>({stateid4(), times->values});
+        }
         add_after(compound, after);
       },
       [&](CompoundReply& reply) {
@@ -122,8 +127,8 @@ async::Task<Result<writing::Writer::Written>> FileData::write_piece_of(writing::
         out.stable = ok.committed != UNSTABLE4;
         out.verifier = ok.writeverf;
         // The data is written, whatever becomes of the times.
-        if (times != nullptr) times->are_set = reply.take<op::SETATTR>();
-        if (times != nullptr && !times->are_set) return true;
+        if (times) times->are_set = reply.take<op::SETATTR>();
+        if (times && !times->are_set) return true;
         return take_after(reply, after) && reply.finish();
       },
       nullptr, &stateid);
@@ -135,16 +140,14 @@ async::Task<Result<writing::Writer::Written>> FileData::write_piece_of(writing::
   co_return out;
 }
 
-async::Task<Result<engine::WrittenLast>> FileData::write_and_set_times(std::span<const std::byte> data,
-                                                                       async::Memory memory,
-                                                                       std::uint64_t offset,
-                                                                       SetAttributes changes, After* after) {
-  TimesBehind times{encode_changes_but_size(changes, {})};
-  const auto origin = std::make_shared<DataOrigin>();
+async::Task<Result<engine::WrittenWithTimes>> FileData::write_and_set_times(
+    std::span<const std::byte> data, async::Memory memory, std::uint64_t offset, SetAttributes changes,
+    After* after, std::shared_ptr<DataOrigin> origin) {
+  const auto times = std::make_shared<TimesBehind>(TimesBehind{encode_changes_but_size(changes, {})});
   const TimesOf guard(*origin, times);
   auto count = co_await write(data, offset, FILE_SYNC4, after, std::move(memory), origin);
   if (!count) co_return count.error();
-  co_return engine::WrittenLast{*count, times.are_set};
+  co_return engine::WrittenWithTimes{*count, times->are_set};
 }
 
 async::Task<Result<verifier4>> FileData::commit_file(After* after) {

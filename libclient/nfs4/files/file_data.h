@@ -58,10 +58,12 @@ class FileData : private writing::Writer, private FastReadFile {
     return unstable_.write(data, offset, static_cast<writing::How>(stable), after, std::move(memory),
                            std::move(origin));
   }
-  /// See engine::ServerFile.
-  async::Task<Result<engine::WrittenLast>> write_and_set_times(std::span<const std::byte> data,
-                                                               async::Memory memory, std::uint64_t offset,
-                                                               SetAttributes changes, After* after);
+  /// Does what ServerFile::write_and_set_times() says. `origin`: of this data alone.
+  async::Task<Result<engine::WrittenWithTimes>> write_and_set_times(std::span<const std::byte> data,
+                                                                    async::Memory memory,
+                                                                    std::uint64_t offset,
+                                                                    SetAttributes changes, After* after,
+                                                                    std::shared_ptr<DataOrigin> origin);
   async::Task<Status> commit(After* after = nullptr) { return unstable_.commit(after); }
   [[nodiscard]] bool has_unstable_data() const { return !unstable_.empty(); }
   [[nodiscard]] bool in_doubt() const { return record()->in_doubt(); }

@@ -34,7 +34,8 @@ Compound ClientLease::begin(const char* what, const Caller& caller, security::Ma
 // ---- calls ----
 
 bool ClientLease::is_put_off(const Compound& compound, const CompoundReply& reply) {
-  return retry_of(reply.status()) == Retry::later && reply.executed() <= compound.first_modifying() + 1;
+  return retry_of(reply.status()) == Retry::later && reply.executed() <= compound.first_modifying() + 1 &&
+         !compound.has_what_it_needs(reply.executed());
 }
 
 async::Task<Result<CompoundReply>> ClientLease::call(Compound compound, async::TimePoint deadline,

@@ -29,18 +29,18 @@ struct DataPermit {
   bool reported = false;    // the user knows that data was discarded with it
 };
 
-/// Times that the server is to set behind a WRITE, by the same call.
+/// Times that the server is to set by the COMPOUND of a WRITE, behind it.
 struct TimesBehind {
   fattr4 values;
-  bool are_set = false;  ///< by the last WRITE of the data
+  bool are_set = false;  ///< the server set them in the COMPOUND of the latest WRITE
 };
 
 /// The open(2) that data was written through, up to the next close(2) that is deferred.
 struct DataOrigin final : writing::Origin {
   std::shared_ptr<DataPermit> permit;  ///< null until a close(2) returns early
-  /// Null: none. Non-null only until the data has been written: if it is lost and written again later, a program may
-  /// have set other times.
-  TimesBehind* times = nullptr;
+  /// Non-null while write_and_set_times() runs. If the data is lost and written again later, a program may have set other
+  /// times.
+  std::shared_ptr<TimesBehind> times;
 };
 
 /// The permit of one file (file_record.h), which exists as long as there is data that depends on it.

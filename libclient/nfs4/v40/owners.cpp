@@ -10,7 +10,7 @@ namespace {
 /// from taking a request for state that was opened under the old name for a retransmission of the last
 /// request there.
 constexpr seqid4 kLeap = 1000;
-/// Limit on the times that a server is expected to count one request in addition, because it was sent again
+/// The most times that a server is expected to count one request in addition, because it was sent again
 /// while the server executed it. A request waits for its answer in the meantime, over connections that break.
 constexpr seqid4 kMostRepeats = 3;
 
@@ -45,7 +45,7 @@ struct Owners::Owner {
   seqid4 repeats = 0;
 
   void may_be_counted_again(std::uint32_t times) {
-    doubts = std::max(doubts, std::min<seqid4>(doubts + times, kMostRepeats));
+    doubts += std::min<seqid4>(times, kMostRepeats);
     repeats = std::min<seqid4>(repeats + times, kMostRepeats);
   }
 };

@@ -109,7 +109,8 @@ const std::vector<Request> kRequests = {
      [](LockStateids& m, EngineClient& c) {
        SetAttributes times;
        times.modified_now = true;
-       return errno_of(c.run(m.file->write_and_set_times(bytes(kText), {}, 0, times, nullptr)));
+       return errno_of(c.run(
+           m.file->write_and_set_times(bytes(kText), {}, 0, times, nullptr, std::make_shared<DataOrigin>())));
      }},
     {"SETATTR of size", true,
      [](LockStateids& m, EngineClient& c) { return errno_of(c.run(m.file->set_attributes(size_of(3)))); }},
