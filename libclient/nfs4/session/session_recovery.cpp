@@ -27,6 +27,7 @@ async::Task<void> SessionRecovery::prepare(bool works) {
 
 void SessionRecovery::finished() {
   (void)handshake_.want_reclaim(false);
+  if (!handshake_.facts().backchannel) state_.delegations.return_all();
   state_.delegations.hold_connections();  // delegations may have been lost
   if (slots_.table().is_spent()) start(kSpent, true);
 }

@@ -71,7 +71,10 @@ nfsstat4 Delegations::recall(const Recall& recall) {
   const auto held = parts_.opens.files().find_if(
       [&](const auto& file) { return file->delegation && same(file->delegation->stateid); });
   if (held) {
-    if (!held->delegation->returning) set_recalled(*held);
+    if (!held->delegation->returning) {
+      ++parts_.counters.delegations_recalled;
+      end_for_return(*held);
+    }
     return NFS4_OK;
   }
   const auto expected =
@@ -106,13 +109,22 @@ void Delegations::recall_any(std::uint32_t objects_to_keep, const bitmap4& types
   for (const auto& [number, open] : parts_.opens.all()) {
     if (held <= static_cast<std::ptrdiff_t>(objects_to_keep)) return;
     if (open->delegation() == nullptr || !meant(*open->delegation())) continue;
-    set_recalled(*open->record);
+    ++parts_.counters.delegations_recalled;
+    end_for_return(*open->record);
     --held;
   }
 }
 
-void Delegations::set_recalled(FileRecord& file) {
-  ++parts_.counters.delegations_recalled;
+void Delegations::return_all() {
+  for (const auto& [number, open] : parts_.opens.all()) {
+    if (const Delegation* one = open->delegation(); one && !one->returning) end_for_return(*open->record);
+  }
+  return_recalled();
+}
+
+/// Ends the delegation, or, if the file is parked, only marks it. return_recalled() then sends the DELEGRETURN; that of
+/// a parked file goes with the file's CLOSE, or finish_recall() sends it.
+void Delegations::end_for_return(FileRecord& file) {
   const bool in_use = std::ranges::any_of(
       file.opens, [](const Open* open) { return open->shares_delegation && !open->parked; });
   if (in_use) {
@@ -257,7 +269,8 @@ void Delegations::take(Open& open, const open_delegation4& delegation) {
   ++held_;
   open.shares_delegation = true;
   parts_.counters.delegations_recalled += recalled ? 1 : 0;
-  if (recalled || parts_.calls.ending() || async::buggify(parts_.calls.loop())) {
+  const bool can_be_recalled = parts_.calls.facts().backchannel;
+  if (recalled || !can_be_recalled || parts_.calls.ending() || async::buggify(parts_.calls.loop())) {
     start_return(open);
   } else {
     hold_connections();

@@ -23,6 +23,14 @@
 // meanwhile, the delegation is not kept. If the answer to an OPEN was lost, the server may recall a
 // delegation that this client has never seen; that one is returned, too.
 //
+// Without a backchannel no recall can arrive. When another client wants conflicting access, the server makes it
+// wait for one lease time and then revokes the delegation. This client hears of the revocation with its next
+// SEQUENCE, and relies on the delegation until then. So a delegation is kept only if the session has a
+// backchannel (SessionFacts::backchannel). If there is none, OPEN asks for no delegation (WANT_NO_DELEG), and a
+// delegation that is granted all the same is returned at once. When a new session begins without a backchannel,
+// those that are held are returned (return_all()). RFC 8881 10.2 expects servers to grant none without a
+// backchannel, and Linux grants none. Ganesha checks only a flag of its NFSv4.0 callback channel.
+//
 // While there is a delegation, or one is being returned, the connections are kept up so that the recall can
 // arrive (RFC 8167 5.4): hold_connections() reports this to the owner of the connections. The promises of
 // delegations can be relied upon as long as good() holds. On reconnect nothing changes. After a restart of
@@ -128,6 +136,8 @@ class Delegations {
   /// Begins to return what was recalled. To be called after the server's call has been answered, so that the
   /// server need not ask again.
   void return_recalled();
+  /// Begins to return every delegation. To be called when the server cannot recall them any more.
+  void return_all();
 
   [[nodiscard]] std::size_t count() const;
   /// Whether what a delegation promises can be relied upon: the lease lasts (RFC 8881 10.2.1), and nothing is
@@ -168,7 +178,7 @@ class Delegations {
   void return_what_is_due();
   std::optional<Expected> take_expected(const stateid4& stateid);
   void expect_no_more(const nfs_fh4& file, const stateid4& stateid);
-  void set_recalled(FileRecord& file);
+  void end_for_return(FileRecord& file);
   void forget(FileRecord& file);
   void end(FileRecord& file);
   void end_of_before(FileRecord& file);

@@ -30,6 +30,7 @@ struct CalledBack {
   const ScriptedCallLayer::Last last{calls};
 
   CalledBack() {
+    calls.facts_now.backchannel = true;
     slots.reset(8);
     backchannel.service().announce(back_channel(4096, 4096, 4));
     backchannel.service().reset(kCalledSession, 2, back_channel(4096, 4096, 4));

@@ -500,6 +500,32 @@ TEST_CASE("recovery: a client id that the server still knows needs but another s
   CHECK(m.calls.notices.size() == 2);
 }
 
+TEST_CASE("recovery: a session without a backchannel ends the delegations of the one before") {
+  Beginning m;
+  m.begin();
+  const auto open = open_of(1, m.calls);
+  m.state.opens.hold(open);
+  m.state.delegations.take(*open, read_delegation(101));
+  m.recovery.start("gone", false);
+  CREATE_SESSION4resok ok = m.session(2);
+  SUBCASE("it has one") {
+    CHECK(ok.csr_flags == CREATE_SESSION4_FLAG_CONN_BACK_CHAN);
+  }
+  SUBCASE("it has none") {
+    ok.csr_flags = 0;
+  }
+  m.calls.answer(Script().ok<op::CREATE_SESSION>(ok));
+  m.destroyed(NFS4ERR_BADSESSION);
+  CHECK(m.handshake.facts().backchannel == (ok.csr_flags != 0));
+  CHECK((open->delegation() != nullptr) == (ok.csr_flags != 0));
+  if (ok.csr_flags == 0) {
+    REQUIRE(m.calls.waiting() == 1);
+    CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101, 0));
+    m.calls.answer(Script().ok<op::PUTFH>().ok<op::DELEGRETURN>());
+  }
+  m.state.opens.release(*open);
+}
+
 TEST_CASE("recovery: none before the session is open, and none while it ends") {
   for (const auto phase : {CallLayer::Phase::beginning, CallLayer::Phase::ending}) {
     Beginning m;

@@ -30,6 +30,7 @@ struct ScriptedRecalls {
   ScriptedRecalls() {
     calls.facts_now.client_id = 7;
     calls.facts_now.lease_seconds = 30;
+    calls.facts_now.backchannel = true;
     lease.renewed(lease.now());
     delegations.on_end([this](const nfs_fh4& file) { ended.push_back(file); });
   }
@@ -80,7 +81,6 @@ open_delegation4 write_delegation(unsigned number,
 
 struct ScriptedWriting : ScriptedRecalls {
   ScriptedWriting() {
-    calls.facts_now.backchannel = true;
     delegations.write_back_owner(&keeper);
     opens.hold(open);
     delegations.take(*open, grant);
@@ -250,6 +250,48 @@ TEST_CASE("delegations: what was not asked for, or recalled at once, or comes at
   m.answer_return();
   m.delegations.take(*open, open_delegation4());
   CHECK(m.calls.waiting() == 0);
+}
+
+TEST_CASE("delegations: without a backchannel none is wanted, and one that is granted goes back at once") {
+  ScriptedWriting m;
+  m.calls.facts_now.backchannel = false;
+  CHECK(m.delegations.wanted_for(OPEN4_SHARE_ACCESS_READ) == OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
+  CHECK(m.delegations.wanted_for(OPEN4_SHARE_ACCESS_BOTH) == OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
+  const auto reading = m.opened(2), writing = m.opened(3);
+  m.delegations.take(*reading, read_delegation(102));
+  CHECK_FALSE(reading->delegation());
+  REQUIRE(m.calls.all() == "DELEGRETURN");
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(102, 0));
+  m.answer_return();
+  m.delegations.take(*writing, write_delegation(103));
+  CHECK_FALSE(writing->delegation());
+  m.keeper.waiting.clear();
+  m.calls.settle();
+  REQUIRE(m.calls.waiting() == 1);
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(103, 0));
+  m.answer_return();
+  CHECK(m.counters.delegations_recalled == 0);
+}
+
+TEST_CASE("delegations: all are returned where they cannot be recalled any more, each once") {
+  ScriptedRecalls m;
+  const auto used = m.delegated(1), parked = m.delegated(2);
+  const auto sharing = m.opened(3, 1);
+  m.delegations.take(*sharing, read_delegation(101));
+  parked->parked = true;
+  m.delegations.return_all();
+  m.delegations.return_all();
+  CHECK_FALSE(used->delegation());
+  CHECK_FALSE(sharing->delegation());
+  REQUIRE(m.calls.all() == "DELEGRETURN");
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101, 0));
+  m.answer_return();
+  m.delegations.finish_recall(*parked);
+  REQUIRE(m.calls.waiting() == 1);
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(102, 0));
+  m.answer_return();
+  CHECK_FALSE(m.held);
+  CHECK(m.counters.delegations_recalled == 0);
 }
 
 TEST_CASE("delegations: those of files that nobody has open are returned, of either kind") {
@@ -623,8 +665,6 @@ TEST_CASE("delegations: they are good while the lease lasts, nothing is recovere
 
 TEST_CASE("delegations: one for writing is wanted where somebody keeps data, and kept then") {
   ScriptedRecalls m;
-  CHECK(m.delegations.wanted_for(OPEN4_SHARE_ACCESS_READ) == OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
-  m.calls.facts_now.backchannel = true;
   CHECK(m.delegations.wanted_for(OPEN4_SHARE_ACCESS_READ) == OPEN4_SHARE_ACCESS_WANT_READ_DELEG);
   CHECK(m.delegations.wanted_for(OPEN4_SHARE_ACCESS_BOTH) == OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
   ScriptedWriting w;

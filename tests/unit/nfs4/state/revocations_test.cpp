@@ -21,6 +21,7 @@ struct Searching {
   const ScriptedCallLayer::Last last{calls};
   Searching() {
     calls.facts_now.lease_seconds = 300;
+    calls.facts_now.backchannel = true;
     lease.renewed(lease.now());
   }
   std::shared_ptr<Open> held(unsigned number) {
