@@ -53,14 +53,17 @@ std::optional<Error> FileCore::too_far(std::size_t size, std::uint64_t offset) c
                    " would end beyond the largest possible file size; write at a lower offset");
 }
 
-std::optional<Error> FileCore::unusable(engine::Access access) const {
-  if (!client_.connected()) return client_.disconnected();
-  if (is_closing()) return Error(ErrorKind::usage, EBADF, "", *path_, "the file has been closed");
+bool FileCore::is_usable(engine::Access access) const {
   const auto bits = [](engine::Access of) { return static_cast<unsigned>(of); };
-  if ((bits(access) & ~bits(file_->access())) == 0) return std::nullopt;
+  return client_.connected() && !is_closing() && (bits(access) & ~bits(file_->access())) == 0;
+}
+
+Error FileCore::unusable(engine::Access access) const {
+  if (!client_.connected()) return client_.disconnected();
+  if (is_closing()) return {ErrorKind::usage, EBADF, "", *path_, "the file has been closed"};
   const bool reads = access == engine::Access::read;
-  return Error(ErrorKind::usage, EBADF, reads ? "READ" : "WRITE", *path_,
-               reads ? "the file was opened for writing only" : "the file was opened for reading only");
+  return {ErrorKind::usage, EBADF, reads ? "READ" : "WRITE", *path_,
+          reads ? "the file was opened for writing only" : "the file was opened for reading only"};
 }
 
 // ---- reading and writing ----
@@ -78,8 +81,8 @@ std::int64_t FileCore::read(std::span<std::byte> data, std::uint64_t offset, con
   one.offset = offset;
   try {
     client_.begin(one, calls_, how);
-    if (auto why = unusable(engine::Access::read)) {
-      one.cancel(*why);
+    if (!is_usable(engine::Access::read)) {
+      one.cancel(unusable(engine::Access::read));
     } else if (data.size() > client_.rsize() || !file_->start(one)) {
       one.go_on(data.size() <= client_.rsize() ? file_->read(data, offset) : read_all(*file_, data, offset));
     }
@@ -389,7 +392,7 @@ async::Task<Result<std::uint64_t>> FileCore::copy_from(FileCore& source, std::ui
     return refused<Copied>({ErrorKind::usage, EXDEV, "COPY", *path_,
                             "the source file belongs to another client; open both with the same one"});
   }
-  if (auto why = source.unusable(engine::Access::read)) return refused<Copied>(std::move(*why));
+  if (!source.is_usable(engine::Access::read)) return refused<Copied>(source.unusable(engine::Access::read));
   return client_.engine().copy(source.file_, source_offset, file_, offset, count);
 }
 

@@ -72,8 +72,10 @@ class FileCore {
  private:
   class Pieces;
   struct Closing;
-  /// Returns the reason if the file cannot be used with this access.
-  [[nodiscard]] std::optional<Error> unusable(engine::Access access) const;
+  /// Returns whether the file can be used with this access.
+  [[nodiscard]] bool is_usable(engine::Access access) const;
+  /// Returns the reason why the file cannot be used with this access.
+  [[nodiscard]] Error unusable(engine::Access access) const;
   static async::Task<void> close_file(engine::Engine& engine, engine::ServerFileRef file,
                                       std::shared_ptr<Closing> closing, async::Use counted);
   static async::Task<Status> closed(std::shared_ptr<Closing> closing);
@@ -94,7 +96,7 @@ std::int64_t FileCore::call(engine::Access access, const How& how, nfsrdma_error
   // A blocking call keeps the server's file until it ends; a started one is cancelled before the file goes.
   engine::ServerFileRef kept;
   const auto begin = [&]() -> async::Task<R> {
-    if (auto why = unusable(access)) return refused<R>(std::move(*why));
+    if (!is_usable(access)) return refused<R>(unusable(access));
     kept = file_;
     return make(*file_);
   };

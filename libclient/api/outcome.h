@@ -31,11 +31,22 @@ nfsrdma_error* made(Error error) noexcept;
 /// Returns the Error of the exception that is being handled.
 Error from_exception() noexcept;
 Error missing(const char* argument);  ///< an argument of the C interface is null or has no meaning
-/// Returns the error if a struct of the caller's is null, or shorter than its first version was.
-std::optional<Error> short_struct(const char* name, const void* given, std::size_t size,
-                                  std::size_t shortest);
+
+// Every call checks its structs and flags. The checks are inline, and the functions that make their errors are
+// not.
+
+/// Returns the error for a struct of the caller's that is null, or shorter than its first version was.
+[[gnu::cold]] Error short_struct_error(const char* name, const void* given, std::size_t size,
+                                       std::size_t shortest);
+/// Returns the error for a struct that has members behind those that this version of the library knows.
+[[gnu::cold]] Error unknown_members_error(const char* name);
+/// Returns the error for flags of the bits `unknown`.
+[[gnu::cold]] Error unknown_flags_error(std::uint32_t unknown);
 /// Returns the error if `flags` has bits other than those of `known`: a later version may give them a meaning.
-std::optional<Error> unknown_flags(std::uint32_t flags, std::uint32_t known);
+inline std::optional<Error> unknown_flags(std::uint32_t flags, std::uint32_t known) {
+  if ((flags & ~known) == 0) return std::nullopt;
+  return unknown_flags_error(flags & ~known);
+}
 
 /// Returns what `call` returns, or -1 and an error if it throws.
 template <class Call>
@@ -70,12 +81,20 @@ bool store(const T& from, T* to, std::size_t shortest) {
 /// Returns the error if the struct cannot be filled in or read.
 template <class T>
 std::optional<Error> short_struct(const char* name, const T* given, std::size_t shortest) {
-  return short_struct(name, given, given == nullptr ? 0 : given->struct_size, shortest);
+  const std::size_t size = given == nullptr ? 0 : given->struct_size;
+  if (given != nullptr && size >= shortest) return std::nullopt;
+  return short_struct_error(name, given, size, shortest);
 }
 /// Returns the error if one of the bytes behind the first `known` of a struct is not 0: a program that is newer
 /// than the library asks for something that the library does not know.
-std::optional<Error> unknown_members(const char* name, const void* given, std::size_t size,
-                                     std::size_t known);
+inline std::optional<Error> unknown_members(const char* name, const void* given, std::size_t size,
+                                            std::size_t known) {
+  const auto* const bytes = static_cast<const unsigned char*>(given);
+  for (std::size_t at = known; at < size; ++at) {
+    if (bytes[at] != 0) return unknown_members_error(name);
+  }
+  return std::nullopt;
+}
 /// Reads a struct of the caller's. Members that the caller's version does not have become 0. Returns the error
 /// if the struct cannot be read.
 template <class T>
@@ -83,8 +102,12 @@ std::optional<Error> load(const char* name, const T* from, T& to, std::size_t sh
   if (auto why = short_struct(name, from, shortest)) return why;
   const std::size_t size = from->struct_size;
   if (auto why = unknown_members(name, from, size, sizeof(T))) return why;
-  to = T{};
-  std::memcpy(&to, from, size < sizeof(T) ? size : sizeof(T));
+  if (size >= sizeof(T)) {
+    to = *from;  // a copy of constant size takes a few instructions
+  } else {
+    to = T{};
+    std::memcpy(&to, from, size);
+  }
   to.struct_size = sizeof(T);
   return std::nullopt;
 }

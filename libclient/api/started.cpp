@@ -13,27 +13,32 @@
 namespace nfsrdma::api {
 
 Result<How> How::from(const nfsrdma_call* call, const ClientCore& client, const SharedPath* path) {
-  How out;
-  out.path = path;
+  Result<How> out{How()};
+  out->path = path;
   if (call == nullptr) return out;
+  if (auto why = out->read(*call, client)) out = std::move(*why);
+  return out;
+}
+
+std::optional<Error> How::read(const nfsrdma_call& call, const ClientCore& client) {
   nfsrdma_call given{};
   constexpr std::size_t kShortest = NFSRDMA_LENGTH_TO(nfsrdma_call, flags);
-  if (auto why = load("nfsrdma_call", call, given, kShortest)) return *why;
+  if (auto why = load("nfsrdma_call", &call, given, kShortest)) return why;
   if (given.timeout < 0) return missing("nfsrdma_call.timeout");
-  if (auto why = unknown_flags(given.flags, NFSRDMA_MORE)) return *why;
+  if (auto why = unknown_flags(given.flags, NFSRDMA_MORE)) return why;
   if (given.queue != nullptr && &given.queue->client != &client) {
     return Error(ErrorKind::usage, EINVAL, "", client.target().host,
                  "the queue belongs to another client; use one that was made for this client");
   }
   constexpr std::int64_t kLongest = std::chrono::milliseconds(std::chrono::years(1)).count();
-  out.queue = given.queue;
-  out.done = given.done;
-  out.data = given.data;
-  out.tag = given.tag;
-  out.timeout = std::chrono::milliseconds(std::min(given.timeout, kLongest));
-  out.has_tag = true;
-  out.more = (given.flags & NFSRDMA_MORE) != 0;
-  return out;
+  queue = given.queue;
+  done = given.done;
+  data = given.data;
+  tag = given.tag;
+  timeout = std::chrono::milliseconds(std::min(given.timeout, kLongest));
+  has_tag = true;
+  more = (given.flags & NFSRDMA_MORE) != 0;
+  return std::nullopt;
 }
 
 // ---- a call ----
@@ -123,8 +128,7 @@ int Completions::descriptor(async::Loop& loop) {
   return poll_.get();
 }
 
-void Completions::settle(async::Loop& loop) {
-  if (!poll_.is_valid()) return;
+void Completions::settle_descriptor(async::Loop& loop) {
   const async::TimePoint due = loop.due();
   if (!empty() || due == async::TimePoint::min()) {
     wake();

@@ -48,6 +48,9 @@ struct How {
   /// EINVAL if `call` is malformed, or names a queue of another client. Null is a blocking call.
   static Result<How> from(const nfsrdma_call* call, const ClientCore& client,
                           const SharedPath* path = nullptr);
+
+ private:
+  std::optional<Error> read(const nfsrdma_call& call, const ClientCore& client);
 };
 
 using ListHook = boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
@@ -149,12 +152,15 @@ class Completions {
   [[nodiscard]] bool has_descriptor() const { return poll_.is_valid(); }
   /// Makes the descriptor agree with what there is to do. Called when a thread stops receiving, and when a
   /// call was started.
-  void settle(async::Loop& loop);
+  void settle(async::Loop& loop) {
+    if (poll_.is_valid()) settle_descriptor(loop);
+  }
   /// While a thread receives completions, new ones need not make the descriptor readable.
   void set_receiving(bool receiving) { receiving_ = receiving; }
 
  private:
   void wake();
+  void settle_descriptor(async::Loop& loop);
   void set_timer(async::TimePoint now, async::TimePoint due);
   CallList ended_;
   std::size_t count_ = 0, pending_ = 0;
