@@ -456,7 +456,7 @@ bool ClientCore::run(Batch& batch) {
   const bool was_inherited = is_inherited();
   const Running running(batch);
   while (batch.next < batch.count) {
-    const Callback one = batch.callbacks[batch.next++];
+    const Callback& one = batch.callbacks[batch.next++];
     one.done(one.data, &one.completion);
     nfsrdma_error_free(one.completion.error);
     if (is_inherited() && !was_inherited) return false;

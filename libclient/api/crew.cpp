@@ -61,7 +61,7 @@ class Crew::Outside final : public async::Loop::WaitGuard {
     crew_.leave();
   }
   void enter() override {
-    crew_.enter();
+    crew_.enter(std::this_thread::get_id());
     crew_.asleep_ = false;
   }
 
@@ -82,50 +82,61 @@ Crew::~Crew() {
 
 // ---- in and out ----
 
-Crew::Inside::Inside(Crew& crew) : crew_(crew), nested_(crew.owner_ == std::this_thread::get_id()) {
+Crew::Inside::Inside(Crew& crew) : crew_(crew) {
+  const std::thread::id own = std::this_thread::get_id();
+  nested_ = crew_.is_inside(own);
   if (crew_.is_inherited()) return;
-  if (!nested_) crew_.enter();
+  if (!nested_) crew_.enter(own);
   entered_ = true;
 }
 
-Crew::Inside::Inside(Crew& crew, std::try_to_lock_t)
-    : crew_(crew), nested_(crew.owner_ == std::this_thread::get_id()) {
+Crew::Inside::Inside(Crew& crew, std::try_to_lock_t) : crew_(crew) {
+  const std::thread::id own = std::this_thread::get_id();
+  nested_ = crew_.is_inside(own);
   if (crew_.is_inherited()) return;
   entered_ = nested_ || crew_.mutex_.try_lock();
-  if (entered_ && !nested_) crew_.begin();
+  if (entered_ && !nested_) crew_.begin(own);
 }
 
 Crew::Inside::~Inside() {
   if (entered_ && !nested_) crew_.leave();
 }
 
-void Crew::enter() {
+void Crew::enter(std::thread::id own) {
   mutex_.lock();
-  begin();
+  begin(own);
 }
 
 void Crew::leave() {
   if (is_inherited()) return;
-  thread_local std::vector<std::shared_ptr<Sleeper>> waking;
   end();
+  if (woken_.empty()) {
+    mutex_.unlock();
+  } else {
+    unlock_and_wake();
+  }
+}
+
+/// Unlocks the mutex, and then wakes the sleepers, because each of them locks the mutex.
+void Crew::unlock_and_wake() {
+  thread_local std::vector<std::shared_ptr<Sleeper>> waking;
   waking.swap(woken_);
   mutex_.unlock();
-  // The sleepers are woken only now, because each of them locks the mutex.
   for (const auto& sleeper : waking) sleeper->woken.release();
   waking.clear();
 }
 
-/// Called when the mutex has just been locked.
-void Crew::begin() {
-  owner_ = std::this_thread::get_id();
+/// Called when the mutex has just been locked, with the id of the calling thread.
+void Crew::begin(std::thread::id own) {
+  owner_.store(own, std::memory_order_relaxed);
   loop_.begin_visit();
 }
 
 /// Called just before the mutex is unlocked.
 void Crew::end() {
-  tell();
+  if (!waiters_.empty()) tell();
   loop_.end_visit();
-  owner_ = std::thread::id();
+  owner_.store(std::thread::id(), std::memory_order_relaxed);
 }
 
 /// Wakes the waiters that have to look again: those whose wait is over, and the leader if the loop has
@@ -209,7 +220,7 @@ void Crew::follow(Waiter& waiter) {
   } else {
     (void)waiter.sleeper->woken.try_acquire_until(waiter.deadline);
   }
-  enter();
+  enter(std::this_thread::get_id());
   if (waiter.wake) waiter.wake->clear();
   waiter.told = false;
   waiter.ready = ready;

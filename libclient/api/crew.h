@@ -57,7 +57,7 @@ class Crew {
 
    private:
     Crew& crew_;
-    const bool nested_;
+    bool nested_ = false;
     bool entered_ = false;
   };
 
@@ -78,10 +78,14 @@ class Crew {
   struct Waiter;
   class Outside;
 
-  void enter();
+  [[nodiscard]] bool is_inside(std::thread::id own) const {
+    return owner_.load(std::memory_order_relaxed) == own;
+  }
+  void enter(std::thread::id own);
   void leave();
-  void begin();
+  void begin(std::thread::id own);
   void end();
+  void unlock_and_wake();
   void tell();
   void tell(Waiter& waiter);
   void turn(Waiter& leader);
@@ -91,12 +95,14 @@ class Crew {
   const async::Birth birth_;
   async::Loop& loop_;
   std::mutex mutex_;
-  std::atomic<std::thread::id> owner_;  // the thread that holds the mutex
-  std::optional<async::Wakeup> wake_;   // ends the leader's wait
+  // The thread that holds the mutex. Relaxed accesses suffice, because a thread only compares the value with its
+  // own id, which no other thread stores.
+  std::atomic<std::thread::id> owner_;
+  std::optional<async::Wakeup> wake_;  // ends the leader's wait
 
   // Guarded by mutex_.
   std::list<Waiter*> waiters_;  // in the order in which they came, including the leader
-  // Sleepers that the next thread to leave wakes, after it has released the mutex.
+  // Sleepers that the next thread to leave wakes, after it has released the mutex. Usually there is none.
   std::vector<std::shared_ptr<Sleeper>> woken_;
   Waiter* leader_ = nullptr;
   bool asleep_ = false;              // the leader waits and has released the mutex
