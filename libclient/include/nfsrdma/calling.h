@@ -4,8 +4,8 @@
 // An operation (file_operations.h, names_operations.h, many_operations.h) is a function that makes one call
 // of the C interface, the variables in which the call stores its results, and a function that makes a C++
 // value of them. api_detail::run() makes the blocking call of an operation. api_detail::start() starts it: the
-// operation and the program's callback move to a Started on the heap, which exists until the call's
-// completion has been delivered. The C interface delivers exactly one completion for each started call,
+// operation and the program's callback move to a Started in memory of its own (Room), which exists until the
+// call's completion has been delivered. The C interface delivers exactly one completion for each started call,
 // inside nfsrdma_wait(), nfsrdma_service() or nfsrdma_client_free().
 //
 // Callbacks of an object that was destroyed must not run. Therefore each Started refers to the Life of its
@@ -20,6 +20,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,8 +48,34 @@ namespace api_detail {
 /// The end of a call of the C interface: its result, or why it failed.
 using Outcome = Result<std::int64_t>;
 
+/// Memory for the calls that are started on one object. Keeps one block for the next call, because a callback
+/// usually starts the next call just before its own is destroyed; so a steady load does not allocate. May be
+/// used from any thread.
+class Room {
+ public:
+  Room() = default;
+  ~Room() { ::operator delete(spare_.load(std::memory_order_acquire)); }
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+
+  [[nodiscard]] void* take(std::size_t size) {
+    if (size > kBlock) return ::operator new(size);
+    void* const spare = spare_.exchange(nullptr, std::memory_order_acquire);
+    return spare != nullptr ? spare : ::operator new(kBlock);
+  }
+  /// `size`: as it was given to take().
+  void give_back(void* block, std::size_t size) {
+    if (size <= kBlock) block = spare_.exchange(block, std::memory_order_acq_rel);
+    if (block != nullptr) ::operator delete(block);
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 256;  // a READ takes half of it
+  std::atomic<void*> spare_ = nullptr;
+};
+
 /// Whether an object whose calls were started still exists. Callbacks run only between a successful enter()
-/// and leave().
+/// and leave(). Also has the memory of these calls.
 class Life {
  public:
   Life() = default;
@@ -86,6 +113,7 @@ class Life {
       state = state_.load();
     }
   }
+  Room& room() { return room_; }
 
  private:
   static constexpr std::uint32_t kEnded = 1, kOne = 2;
@@ -110,13 +138,14 @@ class Life {
 
   std::atomic<std::uint32_t> state_ = 0;  // kEnded, and kOne for each callback that runs
   const pid_t process_ = ::getpid();
+  Room room_;
 };
 
-/// A call that was started, with the callback that is to receive its result.
+/// A call that was started, with the callback that is to receive its result. Its memory comes from the Room of its
+/// owner.
 class Started {
  public:
-  explicit Started(std::shared_ptr<Life> owner) : owner_(std::move(owner)) {}
-  virtual ~Started() = default;
+  explicit Started(std::shared_ptr<Life>&& owner) : owner_(std::move(owner)) {}
   Started(const Started&) = delete;
   Started& operator=(const Started&) = delete;
 
@@ -124,32 +153,38 @@ class Started {
   /// the call was destroyed, and destroys the call. The program's callback is destroyed before Life::end()
   /// returns on another thread.
   static void completed(void* data, const nfsrdma_completion* completion) noexcept {
-    std::unique_ptr<Started> call(static_cast<Started*>(data));
-    const std::shared_ptr<Life> owner = call->owner_;
+    auto* const call = static_cast<Started*>(data);
+    const std::shared_ptr<Life> owner = std::move(call->owner_);
     const Life::Entry entry(*owner);
     if (entry) call->deliver(call->outcome(*completion));
-    call.reset();
+    call->destroy(owner->room());
   }
   /// Has completed() run with this error, although the call could not be started: its callback must not run
   /// before the function that was to start it has returned. If the client is being freed, the callback never
   /// runs.
-  static void fail(std::unique_ptr<Started> call, Error why, nfsrdma_client* client) {
+  static void fail(Started& call, Error why, nfsrdma_client* client) {
     auto how = sized<nfsrdma_call>();
-    call->fault_ = std::move(why);
-    Started* const posted = call.release();
+    call.fault_ = std::move(why);
     how.done = &Started::completed;
-    how.data = posted;
-    if (nfsrdma_post(client, &how, nullptr) != 0) call.reset(posted);
+    how.data = &call;
+    if (nfsrdma_post(client, &how, nullptr) == 0) return;
+    const std::shared_ptr<Life> owner = std::move(call.owner_);
+    call.destroy(owner->room());
   }
+
+ protected:
+  ~Started() = default;
 
  private:
   virtual void deliver(const Outcome& outcome) = 0;
+  /// Destroys the call, and gives its memory back.
+  virtual void destroy(Room& room) = 0;
   [[nodiscard]] Outcome outcome(const nfsrdma_completion& completion) const {
     if (fault_) return *fault_;
     if (completion.result >= 0) return completion.result;
     return error_from(completion.error);
   }
-  const std::shared_ptr<Life> owner_;
+  std::shared_ptr<Life> owner_;
   std::optional<Error> fault_;  // why the call could not be started
 };
 
@@ -282,30 +317,40 @@ auto run(Op operation, const CallOptions& options) {
 template <class Op, class Done>
 class StartedOperation final : public Started {
  public:
-  StartedOperation(std::shared_ptr<Life> owner, Op operation, Done done)
-      : Started(std::move(owner)), operation_(std::move(operation)), done_(std::move(done)) {}
+  /// Makes the object in the Room of `owner`.
+  static StartedOperation& make(std::shared_ptr<Life> owner, Op&& operation, Done&& done) {
+    static_assert(alignof(StartedOperation) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+    void* const block = owner->room().take(sizeof(StartedOperation));
+    return *new (block) StartedOperation(std::move(owner), std::move(operation), std::move(done));
+  }
   Outcome begin(const nfsrdma_call& call) { return operation_.begin(&call); }
 
  private:
+  StartedOperation(std::shared_ptr<Life>&& owner, Op&& operation, Done&& done) noexcept
+      : Started(std::move(owner)), operation_(std::move(operation)), done_(std::move(done)) {}
+  ~StartedOperation() = default;
   void deliver(const Outcome& outcome) override { done_(operation_.finish(outcome)); }
+  void destroy(Room& room) override {
+    this->~StartedOperation();
+    room.give_back(this, sizeof(StartedOperation));
+  }
   Op operation_;
   Done done_;
 };
 
 /// Starts an operation of the object with this Life.
 template <class Op, class Done>
-void start(ClientState& client, std::shared_ptr<Life> owner, Op operation, Done done,
+void start(ClientState& client, std::shared_ptr<Life> owner, Op&& operation, Done&& done,
            const CallOptions& options) {
-  auto started =
-      std::make_unique<StartedOperation<Op, Done>>(std::move(owner), std::move(operation), std::move(done));
+  static_assert(std::is_rvalue_reference_v<Op&&> && std::is_rvalue_reference_v<Done&&>);
+  auto& started = StartedOperation<Op, Done>::make(std::move(owner), std::move(operation), std::move(done));
   nfsrdma_call call = c_call(options);
   call.done = &Started::completed;
-  call.data = static_cast<Started*>(started.get());
+  call.data = static_cast<Started*>(&started);
   call.flags = NFSRDMA_MORE;
-  // Once the call has begun, another thread may deliver its completion and so destroy what `started` was.
-  StartedOperation<Op, Done>* const begun = started.release();
-  if (Outcome outcome = begun->begin(call); !outcome)
-    Started::fail(std::unique_ptr<Started>(begun), outcome.error(), client.client);
+  // Once the call has begun, another thread may deliver its completion and so destroy `started`.
+  if (const Outcome outcome = started.begin(call); !outcome)
+    Started::fail(started, outcome.error(), client.client);
 }
 
 }  // namespace api_detail

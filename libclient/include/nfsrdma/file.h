@@ -259,8 +259,8 @@ class File {
       : file_(file), client_(std::move(client)) {}
 
   template <class Op, class Call>
-  void start(Op operation, Call done, const CallOptions& options) {
-    api_detail::start(*client_, life_, std::move(operation), std::move(done), options);
+  void start(Op&& operation, Call&& done, const CallOptions& options) {
+    api_detail::start(*client_, life_, std::forward<Op>(operation), std::forward<Call>(done), options);
   }
   template <class Op>
   static Status enqueue(Op operation, Queue& queue, std::uint64_t tag, const CallOptions& options) {

@@ -319,9 +319,9 @@ class Names {
 
   [[nodiscard]] api_detail::ClientState& state() { return *client_; }
   template <class Op, class Done>
-  void start(Op operation, Done done, const CallOptions& options) {
+  void start(Op&& operation, Done&& done, const CallOptions& options) {
     api_detail::start(*client_, std::shared_ptr<api_detail::Life>(client_, &client_->life),
-                      std::move(operation), std::move(done), options);
+                      std::forward<Op>(operation), std::forward<Done>(done), options);
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <functional>
 #include <thread>
 #include <utility>
@@ -87,6 +88,26 @@ TEST_CASE("starts: a file made, written, asked, synced and closed, each begun by
     REQUIRE(comes(client, [&] { return stat.well(); }));
     CHECK(ok(client.ping()));
   }
+}
+
+TEST_CASE("starts: the memory of a call that has ended serves the next one") {
+  api_detail::Room room;
+  void* const first = room.take(100);
+  room.give_back(first, 100);
+  void* const second = room.take(200);
+  CHECK(second == first);
+  void* const third = room.take(100);  // while the second is under way
+  CHECK(third != second);
+  room.give_back(second, 200);
+  room.give_back(third, 100);
+  CHECK(room.take(1) == third);
+  room.give_back(third, 1);
+  void* const large = room.take(10'000);  // not from the block that is kept
+  CHECK(large != third);
+  std::memset(large, 1, 10'000);
+  room.give_back(large, 10'000);
+  CHECK(room.take(256) == third);
+  room.give_back(third, 256);
 }
 
 TEST_CASE("starts: a write that is to be on the disk is there when it is told") {
