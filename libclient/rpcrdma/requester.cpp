@@ -335,15 +335,8 @@ void Requester::State::complete(Rpc& rpc) {
   --pending;
   pending_data -= rpc.data_size;
   pending_bulk -= rpc.data_size >= kBulk ? 1 : 0;
-  Complete& how = actions.add<Complete>();
-  how.id = rpc.id;
-  how.failure = rpc.failure;
-  how.error = std::move(rpc.error);
-  how.reply = std::move(rpc.reply);
-  how.message = std::move(rpc.call.message);
-  how.sends = rpc.sends;
-  how.losses = rpc.call.losses;
-  how.owner = rpc.call.owner;
+  actions.add<Complete>(rpc.id, rpc.failure, std::move(rpc.error), std::move(rpc.reply),
+                        std::move(rpc.call.message), rpc.sends, rpc.call.losses, rpc.call.owner);
   rpc.error.reset();
   rpc.reply.reset();
   rpc.long_call.reset();

@@ -6,9 +6,9 @@
 namespace nfsrdma::rpcrdma {
 namespace {
 
+/// Empties a record that is free from now on. It keeps its call, which submit() replaces.
 void reset(Rpc& rpc) {
   rpc.sends = 0;
-  rpc.call = {};
   rpc.failure = Failure::none;
   rpc.error.reset();
   rpc.reply.reset();
@@ -38,22 +38,15 @@ Rpc& RpcTable::add() {
   do {
     ++last_id_;
   } while (find_xid(xid_of(last_id_)) != nullptr);
-  if (active_.size() >= buckets_.size()) grow();
-  std::unique_ptr<Rpc> rpc;
-  if (free_.empty()) {
-    rpc = std::make_unique<Rpc>();
-  } else {
-    rpc = std::move(free_.back());
-    free_.pop_back();
-  }
-  rpc->id = last_id_;
-  rpc->xid = xid_of(last_id_);
-  rpc->stage = Rpc::Stage::queued;
-  rpc->index_ = active_.size();
-  active_.push_back(rpc.get());
-  owned_.push_back(std::move(rpc));
-  link(*active_.back());
-  return *active_.back();
+  if (active_ >= buckets_.size()) grow();
+  if (active_ == records_.size()) records_.push_back(std::make_unique<Rpc>());
+  Rpc& rpc = *records_[active_];
+  rpc.id = last_id_;
+  rpc.xid = xid_of(last_id_);
+  rpc.stage = Rpc::Stage::queued;
+  rpc.index_ = active_++;
+  link(rpc);
+  return rpc;
 }
 
 void RpcTable::remove(Rpc& rpc) {
@@ -61,15 +54,11 @@ void RpcTable::remove(Rpc& rpc) {
   Rpc** at = &buckets_[bucket(rpc.xid)];
   while (*at != &rpc) at = &(*at)->next_;
   *at = rpc.next_;
-  const std::size_t index = rpc.index_;
-  std::swap(owned_[index], owned_.back());
-  active_[index] = owned_[index].get();
-  active_[index]->index_ = index;
-  std::unique_ptr<Rpc> done = std::move(owned_.back());
-  owned_.pop_back();
-  active_.pop_back();
-  reset(*done);
-  if (free_.size() < kMostFree) free_.push_back(std::move(done));
+  reset(rpc);
+  std::unique_ptr<Rpc>& place = records_[rpc.index_];
+  std::swap(place, records_[--active_]);
+  place->index_ = rpc.index_;
+  if (records_.size() - active_ > kMostFree) records_.pop_back();
 }
 
 Rpc* RpcTable::find(CallId id) const {
@@ -84,7 +73,9 @@ Rpc* RpcTable::find_xid(std::uint32_t xid) const {
 }
 
 std::vector<Rpc*> RpcTable::in_order() const {
-  std::vector<Rpc*> all = active_;
+  std::vector<Rpc*> all;
+  all.reserve(active_);
+  std::ranges::copy(active(), std::back_inserter(all));
   std::ranges::sort(all, std::less<>(), &Rpc::id);
   return all;
 }
@@ -97,7 +88,7 @@ void RpcTable::link(Rpc& rpc) {
 
 void RpcTable::grow() {
   buckets_.assign(buckets_.size() * 2, nullptr);
-  for (Rpc* rpc : active_) link(*rpc);
+  for (Rpc* rpc : active()) link(*rpc);
 }
 
 }  // namespace nfsrdma::rpcrdma

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <ranges>
+#include <span>
 #include <vector>
 
 #include "reply_sizing/plan.h"
@@ -67,7 +69,7 @@ struct Rpc {
 
  private:
   friend class RpcTable;
-  std::size_t index_ = 0;  // in RpcTable::active_
+  std::size_t index_ = 0;  // in RpcTable::records_
   Rpc* next_ = nullptr;    // in its bucket
 };
 
@@ -82,7 +84,9 @@ class RpcTable {
   [[nodiscard]] Rpc* find(CallId id) const;
   [[nodiscard]] Rpc* find_xid(std::uint32_t xid) const;
   /// All records, in no particular order. add() and remove() change the list.
-  [[nodiscard]] const std::vector<Rpc*>& active() const { return active_; }
+  [[nodiscard]] auto active() const {
+    return std::span(records_).first(active_) | std::views::transform(&std::unique_ptr<Rpc>::get);
+  }
   /// Returns a copy of active(), oldest first, for loops during which RPCs may end.
   [[nodiscard]] std::vector<Rpc*> in_order() const;
 
@@ -99,9 +103,9 @@ class RpcTable {
   const std::uint32_t first_xid_;
   CallId last_id_ = 0;
   std::vector<Rpc*> buckets_;
-  std::vector<Rpc*> active_;
-  std::vector<std::unique_ptr<Rpc>> owned_;  // parallel to active_
-  std::vector<std::unique_ptr<Rpc>> free_;
+  // First the active records, then those that are free, the one that was freed last first.
+  std::vector<std::unique_ptr<Rpc>> records_;
+  std::size_t active_ = 0;  // number of the active records
 };
 
 }  // namespace nfsrdma::rpcrdma
