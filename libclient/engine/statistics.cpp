@@ -38,11 +38,30 @@ void CallCounters::add(const CallCounters& other) {
   round_trip += other.round_trip;
 }
 
+namespace {
+
+/// Returns the place of the name, or the empty one where it belongs.
+ServerCounters::Place& place_of(std::vector<ServerCounters::Place>& places, const char* what) {
+  constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;  // spreads addresses that lie close together
+  std::size_t at = (reinterpret_cast<std::uintptr_t>(what) * kGolden) >> 32U;
+  for (;; ++at) {
+    ServerCounters::Place& place = places[at & (places.size() - 1)];
+    if (place.what == what || place.what == nullptr) return place;
+  }
+}
+
+}  // namespace
+
 CallCounters& ServerCounters::of(const char* what) {
-  const auto known = std::ranges::find(names, what);
-  if (known != names.end()) return calls[static_cast<std::size_t>(known - names.begin())];
-  names.push_back(what);
+  const Place& place = place_of(places, what);
+  return place.what != nullptr ? calls[place.index] : add(what);
+}
+
+CallCounters& ServerCounters::add(const char* what) {
   calls.emplace_back().what = what;
+  if (2 * calls.size() > places.size()) places.resize(2 * places.size());
+  std::ranges::fill(places, Place());
+  for (std::size_t i = 0; i < calls.size(); ++i) place_of(places, calls[i].what) = {calls[i].what, i};
   return calls.back();
 }
 

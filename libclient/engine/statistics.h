@@ -33,9 +33,16 @@ struct ServerCounters {
   /// Returns the counters for the name, which is identified by its address and must live as long as this. The
   /// reference is valid until the next call of this function.
   CallCounters& of(const char* what);
+  CallCounters& add(const char* what);  ///< for of(), if the name is new
 
   std::vector<CallCounters> calls;
-  std::vector<const char*> names;  ///< the names of `calls`, stored apart so that of() searches quickly
+  /// A hash table of the addresses of the names, with open addressing. Its size is a power of two, and half of it at
+  /// least is empty.
+  struct Place {
+    const char* what = nullptr;
+    std::size_t index = 0;  ///< in `calls`
+  };
+  std::vector<Place> places = std::vector<Place>(64);
   std::uint64_t slot_waits = 0;
   std::uint64_t slot_waited_us = 0;
   std::uint32_t highest_slot = 0;
