@@ -52,6 +52,7 @@
 #include <sys/uio.h>
 
 #include <array>
+#include <boost/container/vector.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -215,6 +216,9 @@ class Stream {
   static constexpr std::size_t buffer_size =
       max_predicted_bytes + max_predicted * gap_size + head_read + 4096;
 
+  /// Octets that need not be zero when they are added, because they are written next.
+  using Octets = boost::container::vector<std::byte>;
+
   void process();
   bool take_whole();
   bool take_whole_write(const std::byte* fpdu, std::size_t ulpdu);
@@ -315,7 +319,7 @@ class Stream {
   bool emit(const Work& work, std::size_t offset, Cursor cursor, Segment segment, std::byte* arena,
             Put put) const;
   [[nodiscard]] Work& enqueue(Opcode opcode);
-  void append_whole(const DdpHeader& header, ConstBytes payload, std::vector<std::byte>& to) const;
+  void append_whole(const DdpHeader& header, ConstBytes payload, Octets& to) const;
   void pop_packed();
   void let_go(const Region& region);
   void release_reads();
@@ -359,9 +363,9 @@ class Stream {
   std::deque<Read> waiting_reads_;
   std::deque<Read> reads_;  // in flight, in the order of their requests
   std::uint32_t inbound_reads_ = 0;
-  std::vector<std::byte> arena_;   // headers and trailers of what fill() returned
-  std::vector<std::byte> packed_;  // the octets of all packed work, in the queue's order
-  std::vector<std::byte> last_words_;
+  std::vector<std::byte> arena_;  // headers and trailers of what fill() returned
+  Octets packed_;                 // the octets of all packed work, in the queue's order
+  Octets last_words_;
   std::size_t last_words_sent_ = 0;
 };
 

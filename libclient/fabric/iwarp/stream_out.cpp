@@ -359,11 +359,12 @@ void Stream::prepare_last_words(const Terminate* terminate) {
 }
 
 /// Appends the FPDU of a message that fits one FPDU.
-void Stream::append_whole(const DdpHeader& header, ConstBytes payload, std::vector<std::byte>& to) const {
+void Stream::append_whole(const DdpHeader& header, ConstBytes payload, Octets& to) const {
   const std::size_t ulpdu = header.size() + payload.size();
   const std::size_t size = fpdu_size(ulpdu);
-  to.resize(to.size() + size);
+  to.resize(to.size() + size, boost::container::default_init);
   const Bytes fpdu = std::span(to).last(size);
+  std::memset(fpdu.last<trailer_room>().data(), 0, trailer_room);  // the pad, and a CRC that is not used
   store_be(fpdu.data(), static_cast<std::uint16_t>(ulpdu));
   encode(header, fpdu.data() + fpdu_length_size);
   if (!payload.empty())
