@@ -168,19 +168,22 @@ void Channel::pump() {
 }
 
 void Channel::arm_timer() {
-  auto next = requester_.next_deadline();
   // A timer that finds nothing to do wakes an idle process. So if calls are seldom, the timer is cancelled
   // when the answer has arrived, and only the one for the next health check is left.
   if (lonely_ && up_ && requester_.pending() == 0) {
     const async::TimePoint check = requester_.next_health_check();
     if (timer_ != 0 && timer_at_ == check) return;
     if (timer_ != 0) loop_.cancel(std::exchange(timer_, 0));
-    if (check == async::TimePoint::max()) return;
-    next = check;
+    if (check != async::TimePoint::max()) set_timer(check);
+    return;
   }
   // If calls are frequent, an armed timer stays as it is: when it fires too early it finds nothing to do and
   // is armed again, which is cheaper than moving it with every call.
-  if (!next || (timer_ != 0 && timer_at_ <= *next)) return;
+  const auto next = requester_.next_deadline();
+  if (next && (timer_ == 0 || timer_at_ > *next)) set_timer(*next);
+}
+
+void Channel::set_timer(async::TimePoint when) {
   if (timer_ != 0) {
     loop_.cancel(timer_);
   } else {
@@ -189,7 +192,7 @@ void Channel::arm_timer() {
     armed_at_ = now;
     calls_when_armed_ = requester_.facts().calls;
   }
-  timer_at_ = *next;
+  timer_at_ = when;
   timer_ = loop_.at(timer_at_, [this] {
     timer_ = 0;
     lonely_ = requester_.pending() == 0 && requester_.facts().calls - calls_when_armed_ <= 1;

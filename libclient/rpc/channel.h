@@ -222,6 +222,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   void dial();
   void drop_connection();
   void arm_timer();
+  void set_timer(async::TimePoint when);
   void connect_settled(Status status);
   [[nodiscard]] Error shut_error() const;
 

@@ -46,7 +46,9 @@ class SlotTable {
     }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
-    ~Use() { end(End::unanswered); }
+    ~Use() {
+      if (table_ != nullptr) end(End::unanswered);
+    }
     void answered() { end(End::answered); }
     void unsent() { end(End::unsent); }
     void retire() { end(End::retired); }
