@@ -106,7 +106,6 @@ async::Task<Result<writing::Writer::Written>> FileData::write_piece_of(writing::
   Written out;
   const auto* const from = static_cast<const DataOrigin*>(origin.get());
   const std::shared_ptr<TimesBehind> times = from != nullptr ? from->times : nullptr;
-  if (times) times->are_set = false;
   RangeStateid stateid(state_.state(), {offset, data.size()}, RangeStateid::Use::write, from);
   auto done = co_await state_.call(
       "WRITE",
