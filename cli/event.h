@@ -1,6 +1,6 @@
 // A descriptor by which one thread wakes another that waits in poll(2).
 //
-// Thread-safety: signal() from any thread, clear() from the thread that waits.
+// Thread-safety: signal() from any thread and from handlers of signals, clear() from the thread that waits.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -22,11 +22,12 @@ class Event {
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t count = ::write(fd(), &one, sizeof one);
   }
-  void clear() const {
+  /// Returns whether the descriptor was readable.
+  bool clear() const {
     std::uint64_t count = 0;
     // The descriptor has EFD_NONBLOCK.
     // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
-    [[maybe_unused]] const ssize_t drained = ::read(fd(), &count, sizeof count);
+    return ::read(fd(), &count, sizeof count) == sizeof count;
   }
 
  private:

@@ -2,7 +2,6 @@
 #include "cli/terminal.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include <cstdint>
 #include <string>
 
+#include "cli/event.h"
 #include "cli/interrupt.h"
 
 namespace nfsrdma::cli {
@@ -40,15 +40,15 @@ termios before{}, during{};
 bool has_keys = false;                // standard input is a terminal, too
 bool is_screen = false;               // false: a Prompt
 std::atomic<bool> is_active = false;  // the terminal has the state of the Screen or the Prompt
-int redraw = -1;                      // redraw_fd()
 
 void set_keys(const termios& to) {
   if (has_keys) ::tcsetattr(STDIN_FILENO, TCSADRAIN, &to);
 }
 
-void ask_for_redraw() {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t count = ::write(redraw, &one, sizeof one);
+/// Signalled while the screen must be drawn again. Made by the first call, which is not a handler's.
+const Event& redraw() {
+  static const Event event;
+  return event;
 }
 
 /// In the background, this stops the process by SIGTTOU until it has the terminal.
@@ -56,7 +56,7 @@ void enter() {
   set_keys(during);
   if (is_screen) write_to_terminal(second_screen);
   is_active = true;
-  ask_for_redraw();
+  redraw().signal();
 }
 
 /// In the background, the terminal is another program's, and is left as it is.
@@ -91,12 +91,12 @@ void on_continue(int /*number*/) {
 
 void on_resize(int /*number*/) {
   const int saved = errno;
-  ask_for_redraw();
+  redraw().signal();
   errno = saved;
 }
 
 void begin(bool draws) {
-  if (redraw < 0) redraw = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  (void)redraw();  // before a handler can signal it
   is_screen = draws;
   has_keys = ::isatty(STDIN_FILENO) == 1 && ::tcgetattr(STDIN_FILENO, &before) == 0;
   during = before;
@@ -118,12 +118,11 @@ void end() {
 }  // namespace
 
 int redraw_fd() {
-  return redraw;
+  return redraw().fd();
 }
 
 bool must_draw_again() {
-  std::uint64_t count = 0;
-  return ::read(redraw, &count, sizeof count) == sizeof count;
+  return redraw().clear();
 }
 
 Screen::Screen() {
