@@ -238,6 +238,18 @@ async::Task<void> AnyWorker::stat(OpenRef file) {
     may_fail("fstat", size.error(), file->key);
 }
 
+/// Returns the size of the file behind the changes.
+async::Task<Result<std::uint64_t>> AnyWorker::set_attributes(OpenRef file, SetAttributes changes,
+                                                             bool by_handle) {
+  if (kernel() != nullptr)
+    co_return co_await kernel()->set_attributes(file->handle, file->inode, changes, by_handle);
+  std::shared_ptr<fs::OpenHandle> handle;
+  if (by_handle) handle = file->handle;
+  auto done = co_await fs().set_attributes(kOwn, file->inode, changes, std::move(handle));
+  if (!done) co_return done.error();
+  co_return done->attributes.size;
+}
+
 async::Task<void> AnyWorker::truncate(OpenRef file) {
   SetAttributes changes;
   changes.size = any_offset(*file);
@@ -249,18 +261,7 @@ async::Task<void> AnyWorker::truncate(OpenRef file) {
   const FileOracle::ChangeId change = contents.begin_truncate(who(), *changes.size);
   std::optional<Truncated> by_name;
   if (!by_handle) by_name.emplace(findings_.truncated, file->key);
-  Result<std::uint64_t> size = 0;
-  if (kernel() != nullptr) {
-    size = co_await kernel()->truncate(file->handle, file->inode, *changes.size, by_handle);
-  } else {
-    std::shared_ptr<fs::OpenHandle> handle;
-    if (by_handle) handle = file->handle;
-    auto done = co_await fs().set_attributes(kOwn, file->inode, changes, std::move(handle));
-    if (done)
-      size = done->attributes.size;
-    else
-      size = done.error();
-  }
+  const Result<std::uint64_t> size = co_await set_attributes(file, changes, by_handle);
   contents.end(change, size ? Outcome::done : outcome_of(size.error()), true);
   if (size)
     judge(contents.check_size(client(), operation.begun(), *size), *file);
@@ -275,18 +276,7 @@ async::Task<void> AnyWorker::touch(OpenRef file) {
   const Operation operation(commons_.clock);
   SetAttributes changes;
   changes.modified = nfsrdma::Time{static_cast<std::int64_t>(random_.between(1, 1'000'000'000)), 0};
-  Result<std::uint64_t> size = 0;
-  if (kernel() != nullptr) {
-    size = co_await kernel()->touch(file->handle, file->inode, *changes.modified, by_handle);
-  } else {
-    std::shared_ptr<fs::OpenHandle> handle;
-    if (by_handle) handle = file->handle;
-    auto done = co_await fs().set_attributes(kOwn, file->inode, changes, std::move(handle));
-    if (done)
-      size = done->attributes.size;
-    else
-      size = done.error();
-  }
+  const Result<std::uint64_t> size = co_await set_attributes(file, changes, by_handle);
   if (size)
     judge(oracle(*file).check_size(client(), operation.begun(), *size), *file);
   else

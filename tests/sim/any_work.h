@@ -1,8 +1,9 @@
 // Programs of several clients that do whatever they like to a few shared files, and go on whatever they are told.
 //
 // An AnyWorker has several files open at a time, with any flags of open(2), some of them for minutes; it reads, writes,
-// appends, truncates, sets times, punches, allocates, seeks, copies, locks, syncs, renames, links, removes and lists at random. What it is
-// told is judged by oracles (file_oracle.h, name_oracle.h), which all workers share as Commons (any_commons.h).
+// appends, truncates, sets times, punches, allocates, seeks, copies, locks, syncs, renames, links, removes and lists at
+// random. What it is told is judged by oracles (file_oracle.h, name_oracle.h), which all workers share as Commons
+// (any_commons.h).
 //
 // any_work.cpp draws the operations, judges errors and looks at the end; any_opens.cpp, any_data.cpp, any_locks.cpp and
 // any_names.cpp carry out one kind of them each.
@@ -69,6 +70,7 @@ class AnyWorker final : public Job {
   async::Task<void> write(OpenRef file, std::uint64_t offset, std::size_t size);
   async::Task<void> stripes();
   async::Task<void> stat(OpenRef file);
+  async::Task<Result<std::uint64_t>> set_attributes(OpenRef file, SetAttributes changes, bool by_handle);
   async::Task<void> truncate(OpenRef file);
   async::Task<void> touch(OpenRef file);
   async::Task<void> allocate(OpenRef file, bool punches);

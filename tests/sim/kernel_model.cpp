@@ -503,20 +503,24 @@ void KernelModel::forget_unused(std::uint64_t inode) {
   files_.forget(inode, lookups);
 }
 
-Task<Result<std::uint64_t>> KernelModel::truncate(Handle file, std::uint64_t inode, std::uint64_t size,
-                                                  bool by_handle) {
+Task<Result<std::uint64_t>> KernelModel::set_attributes(Handle file, std::uint64_t inode,
+                                                        SetAttributes changes, bool by_handle) {
   const NodeRef known = node(inode);
   co_await lock(known);
   const Exclusive exclusive(known);
-  SetAttributes changes;
-  changes.size = size;
-  ++known->resizing;
-  while (known->writing != 0) (void)co_await known->changed.wait_until(async::TimePoint::max());
+  const bool resizes = changes.size.has_value();
+  if (resizes) {
+    ++known->resizing;
+    while (known->writing != 0) (void)co_await known->changed.wait_until(async::TimePoint::max());
+  }
   if (!by_handle) file = nullptr;
   auto done = co_await files_.set_attributes(nullptr, inode, changes, std::move(file));
+  const std::uint64_t before = known->size;
   if (done) known->size = done->attributes.size;
-  --known->resizing;
-  known->changed.notify_all();
+  if (resizes) {
+    --known->resizing;
+    known->changed.notify_all();
+  }
   if (!done) {
     forget_attributes(*known);
     co_return done.error();
@@ -524,33 +528,11 @@ Task<Result<std::uint64_t>> KernelModel::truncate(Handle file, std::uint64_t ino
   changed_here(*known);
   known->believed_until = loop_.now() + std::chrono::duration_cast<async::Clock::duration>(done->valid);
   known->modified = done->attributes.modified;
-  co_await cut(known, done->attributes.size);
-  co_await drop(known, 0, kNoEnd);
-  co_return done->attributes.size;
-}
-
-Task<Result<std::uint64_t>> KernelModel::touch(Handle file, std::uint64_t inode, nfsrdma::Time modified,
-                                               bool by_handle) {
-  const NodeRef known = node(inode);
-  co_await lock(known);
-  const Exclusive exclusive(known);
-  SetAttributes changes;
-  changes.modified = modified;
-  if (!by_handle) file = nullptr;
-  auto done = co_await files_.set_attributes(nullptr, inode, changes, std::move(file));
-  if (!done) {
-    forget_attributes(*known);
-    co_return done.error();
-  }
-  const std::uint64_t size = done->attributes.size, before = std::exchange(known->size, size);
-  changed_here(*known);
-  known->believed_until = loop_.now() + std::chrono::duration_cast<async::Clock::duration>(done->valid);
-  known->modified = done->attributes.modified;
-  if (size != before) {
-    co_await cut(known, size);
+  if (resizes || done->attributes.size != before) {
+    co_await cut(known, done->attributes.size);
     co_await drop(known, 0, kNoEnd);
   }
-  co_return size;
+  co_return done->attributes.size;
 }
 
 Task<Status> KernelModel::allocate(Handle file, std::uint64_t inode, int mode, std::uint64_t offset,

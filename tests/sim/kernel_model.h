@@ -68,11 +68,9 @@ class KernelModel {
   async::Task<Status> write(Handle file, std::uint64_t inode, std::string data, std::uint64_t offset,
                             int flags);
   async::Task<Result<std::uint64_t>> size(std::uint64_t inode);
-  async::Task<Result<std::uint64_t>> truncate(Handle file, std::uint64_t inode, std::uint64_t size,
-                                              bool by_handle);
-  /// utimensat(2): sets the time of change. Returns the size that the kernel takes from the answer.
-  async::Task<Result<std::uint64_t>> touch(Handle file, std::uint64_t inode, nfsrdma::Time modified,
-                                           bool by_handle);
+  /// truncate(2) or utimensat(2). Returns the size that the kernel takes from the answer.
+  async::Task<Result<std::uint64_t>> set_attributes(Handle file, std::uint64_t inode, SetAttributes changes,
+                                                    bool by_handle);
   async::Task<Status> allocate(Handle file, std::uint64_t inode, int mode, std::uint64_t offset,
                                std::uint64_t length);
   /// `asked` is set to how much of `count` the mount is asked to copy.
