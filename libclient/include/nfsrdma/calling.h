@@ -343,7 +343,8 @@ template <class Op, class Done>
 void start(ClientState& client, std::shared_ptr<Life> owner, Op&& operation, Done&& done,
            const CallOptions& options) {
   static_assert(std::is_rvalue_reference_v<Op&&> && std::is_rvalue_reference_v<Done&&>);
-  auto& started = StartedOperation<Op, Done>::make(std::move(owner), std::move(operation), std::move(done));
+  auto& started = StartedOperation<Op, Done>::make(std::move(owner), std::forward<Op>(operation),
+                                                   std::forward<Done>(done));
   nfsrdma_call call = c_call(options);
   call.done = &Started::completed;
   call.data = static_cast<Started*>(&started);
