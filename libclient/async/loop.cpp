@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <exception>
+#include <iterator>
 #include <utility>
 
 #include "async/descriptor.h"
@@ -195,9 +197,16 @@ void Loop::run_posted() {
   std::vector<std::function<void()>> batch;
   batch.swap(posted_);
   const ForkWatch fork;
-  for (auto& fn : batch) {
+  for (auto fn = batch.begin(); fn != batch.end(); ++fn) {
     if (fork.is_child()) return;
-    fn();
+    try {
+      (*fn)();
+    } catch (...) {
+      // The next turn calls the rest.
+      posted_.insert(posted_.begin(), std::make_move_iterator(std::next(fn)),
+                     std::make_move_iterator(batch.end()));
+      throw;
+    }
   }
 }
 
@@ -268,11 +277,21 @@ bool Loop::turn(TimePoint latest, WaitGuard* guard) {
   if (count == 0 && due() > now_) return false;
   const InTurn turn(*this);
   const ForkWatch fork;
-  run_timers();
+  // A callback that throws does not keep the others from being called: many descriptors are not reported a second time.
+  std::exception_ptr failure;
+  const auto run = [&failure](const auto& part) {
+    try {
+      part();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  };
+  run([this] { run_timers(); });
   for (const Ready& one : std::span(ready).first(count)) {
-    if (!fork.is_child()) run_ready(one);
+    if (!fork.is_child()) run([this, &one] { run_ready(one); });
   }
-  if (!fork.is_child()) end_turn();
+  if (!fork.is_child()) run([this] { end_turn(); });
+  if (failure) std::rethrow_exception(failure);
   return true;
 }
 

@@ -11,12 +11,15 @@
 #include <ctime>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "async/event.h"
 #include "async/task.h"
+#include "async/wakeup.h"
 #include "support/virtual_world.h"
 
 namespace nfsrdma::async {
@@ -99,6 +102,34 @@ struct Pipe {
 }  // namespace
 
 // ---- Task ----
+
+TEST_CASE("what throws in a turn keeps nothing else from being called") {
+  Loop loop;
+  std::string called;
+  const auto throws = [] { throw std::runtime_error("a callback fails"); };
+  SUBCASE("of what was posted") {
+    loop.post([&called] { called += 'a'; });
+    loop.post(throws);
+    loop.post([&called] { called += 'b'; });
+    CHECK_THROWS_AS(loop.turn(TimePoint::max()), std::runtime_error);
+    CHECK(called == "a");
+  }
+  SUBCASE("of descriptors that are reported once") {
+    std::array<Wakeup, 2> ready;
+    bool failed = false;
+    for (Wakeup& one : ready) {
+      loop.watch(one.descriptor(), EPOLLIN | EPOLLET, [&](std::uint32_t) {
+        if (!std::exchange(failed, true)) throws();
+        called += 'b';
+      });
+      one.set();
+    }
+    CHECK_THROWS_AS(loop.turn(TimePoint::max()), std::runtime_error);
+    for (const Wakeup& one : ready) loop.unwatch(one.descriptor());
+  }
+  loop.turn(TimePoint::min());
+  CHECK(called.ends_with('b'));
+}
 
 TEST_CASE("async: tasks give values, also ones that can only be moved") {
   Loop loop;
