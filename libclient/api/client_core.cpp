@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <exception>
 #include <system_error>
 
 #include "api/file_core.h"
@@ -246,6 +247,22 @@ void ClientCore::end_calls(const Error& why) {
   loop_.end_turn();
 }
 
+/// While a Disconnecting lives, other threads that disconnect wait. The connections are shut down when it ends.
+class ClientCore::Disconnecting {
+ public:
+  explicit Disconnecting(ClientCore& client) : client_(client) {}
+  ~Disconnecting() {
+    const Crew::Inside inside(client_.crew_);
+    client_.server_.shut_down();
+    client_.disconnecting_ = false;
+  }
+  Disconnecting(const Disconnecting&) = delete;
+  Disconnecting& operator=(const Disconnecting&) = delete;
+
+ private:
+  ClientCore& client_;
+};
+
 /// Ends the session. If another thread is doing so, waits until that thread has done it.
 Status ClientCore::end(bool waits_for_files, const Error& why) {
   if (is_inherited()) return inherited();
@@ -258,13 +275,10 @@ Status ClientCore::end(bool waits_for_files, const Error& why) {
     }
     disconnecting_ = true;
   }
+  const Disconnecting until_the_end(*this);
   stop_keeper();
   end_calls(why);
-  auto done = run<Status>({}, [&] { return say_goodbye(waits_for_files); });
-  const Crew::Inside inside(crew_);
-  server_.shut_down();
-  disconnecting_ = false;
-  return done;
+  return run<Status>({}, [&] { return say_goodbye(waits_for_files); });
 }
 
 // ---- the keeper ----
@@ -311,8 +325,13 @@ void ClientCore::keep() {
     if (users_inside) continue;
     keeper_wake_.clear();
     interrupted_ = false;
-    while (loop_.turn(async::TimePoint::min())) {
-      if (interrupted_) break;  // the interrupt descriptor stays readable
+    try {
+      while (loop_.turn(async::TimePoint::min())) {
+        if (interrupted_) break;  // the interrupt descriptor stays readable
+      }
+    } catch (const std::exception& failure) {
+      // The loop goes on, because a lack of memory may pass. Calls that have lost an answer by it end by their deadlines.
+      if (log_ != nullptr) log_(log_data_, failure.what());
     }
     const auto due = std::chrono::ceil<milliseconds>(loop_.next_timer() - loop_.now());
     // The lease is read each time, because a restarted server may have another one.
@@ -412,29 +431,44 @@ void ClientCore::turns() {
   serviced_ = loop_.now();
 }
 
+namespace {
+/// While a Receiving lives, a thread takes the completions of the queue. What the loop runs may throw.
+class Receiving {
+ public:
+  explicit Receiving(Completions& queue) : queue_(queue) { queue_.set_receiving(true); }
+  ~Receiving() { queue_.set_receiving(false); }
+  Receiving(const Receiving&) = delete;
+  Receiving& operator=(const Receiving&) = delete;
+
+ private:
+  Completions& queue_;
+};
+}  // namespace
+
 std::int64_t ClientCore::reap(Completions& queue, std::span<nfsrdma_completion> out, std::size_t least,
                               milliseconds most) {
   if (is_inherited()) return reap_refused(queue, out);
   const Crew::Inside inside(crew_);
   if (inside.nested()) return 0;
   const UserScope scope(*this);
-  queue.set_receiving(true);
-  loop_.end_turn();
-  least = std::min(least, out.size());
-  const auto over = [&] { return queue.count() >= least || queue.count() == queue.pending(); };
-  if (most.count() == 0 || least == 0) {
-    if (queue.count() < std::max<std::size_t>(least, 1)) turns();
-  } else {
-    (void)crew_.wait(over, later(most));
-    serviced_ = loop_.now();
-  }
   std::size_t count = 0;
-  for (; count < out.size() && !queue.empty(); ++count) {
-    StartedCall& call = queue.take();
-    out[count] = call.deliver();
-    call.release();
+  {
+    const Receiving receiving(queue);
+    loop_.end_turn();
+    least = std::min(least, out.size());
+    const auto over = [&] { return queue.count() >= least || queue.count() == queue.pending(); };
+    if (most.count() == 0 || least == 0) {
+      if (queue.count() < std::max<std::size_t>(least, 1)) turns();
+    } else {
+      (void)crew_.wait(over, later(most));
+      serviced_ = loop_.now();
+    }
+    for (; count < out.size() && !queue.empty(); ++count) {
+      StartedCall& call = queue.take();
+      out[count] = call.deliver();
+      call.release();
+    }
   }
-  queue.set_receiving(false);
   queue.settle(loop_);
   return static_cast<std::int64_t>(count);
 }
@@ -507,9 +541,10 @@ bool ClientCore::wait(milliseconds most, std::span<const int> also) {
     std::vector<int> others(also.begin(), also.end());
     std::erase(others, interrupt_fd_);  // the loop itself watches this one
     loop_.end_turn();
-    callbacks_.set_receiving(true);
-    happened = crew_.wait([&] { return !callbacks_.empty(); }, later(most), others);
-    callbacks_.set_receiving(false);
+    {
+      const Receiving receiving(callbacks_);
+      happened = crew_.wait([&] { return !callbacks_.empty(); }, later(most), others);
+    }
     if (is_inherited()) return false;
     take_due(batch);
   }
@@ -526,9 +561,10 @@ void ClientCore::service() {
     if (inside.nested()) return;
     const UserScope scope(*this);
     loop_.end_turn();
-    callbacks_.set_receiving(true);
-    turns();
-    callbacks_.set_receiving(false);
+    {
+      const Receiving receiving(callbacks_);
+      turns();
+    }
     take_due(batch);
   }
   (void)run_due(batch);

@@ -161,6 +161,22 @@ class ClientCore {
     std::function<bool()> drop;  // destroys the call's task; returns false if it has ended already
     bool cancelled = false;
   };
+  class Disconnecting;
+  /// While a Waiting lives, the call can be cancelled. What the loop runs may throw.
+  class Waiting {
+   public:
+    Waiting(ClientCore& client, Blocked& call)
+        : client_(client), at_(client.blocked_.insert(client.blocked_.end(), &call)) {}
+    ~Waiting() {
+      if (!client_.is_inherited()) client_.blocked_.erase(at_);
+    }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+
+   private:
+    ClientCore& client_;
+    const std::list<Blocked*>::iterator at_;
+  };
   /// Marks a user's thread that waits and may run the loop.
   class UserScope {
    public:
@@ -307,13 +323,14 @@ R ClientCore::run(const How& how, Make make) {
                task.reset();
                return true;
              }};
-  const auto place = blocked_.insert(blocked_.end(), &me);
-  (void)crew_.wait([&] { return !task || task->done(); }, me.deadline);
+  {
+    const Waiting waiting(*this, me);
+    (void)crew_.wait([&] { return !task || task->done(); }, me.deadline);
+  }
   if (is_inherited()) {  // the log function has called fork(2), and this is the child
     if (task) (void)new async::Task<R>(std::move(*task));
     return inherited();
   }
-  blocked_.erase(place);
   if (task && task->done()) return task->await_resume();
   task.reset();
   loop_.end_turn();

@@ -51,22 +51,59 @@ struct Crew::Waiter {
   }
 };
 
-/// While an Outside lives and has left, the mutex is free.
+/// While an Away lives, the mutex is free.
+class Crew::Away {
+ public:
+  explicit Away(Crew& crew) : crew_(crew) { crew_.leave(); }
+  ~Away() { crew_.enter(std::this_thread::get_id()); }
+  Away(const Away&) = delete;
+  Away& operator=(const Away&) = delete;
+
+ private:
+  Crew& crew_;
+};
+
+/// The leader is away while the loop waits.
 class Crew::Outside final : public async::Loop::WaitGuard {
  public:
   explicit Outside(Crew& crew) : crew_(crew) {}
   void leave(async::TimePoint until) override {
     crew_.asleep_ = true;
     crew_.sleeps_until_ = until;
-    crew_.leave();
+    away_.emplace(crew_);
   }
   void enter() override {
-    crew_.enter(std::this_thread::get_id());
+    away_.reset();
     crew_.asleep_ = false;
   }
 
  private:
   Crew& crew_;
+  std::optional<Away> away_;
+};
+
+/// The place of a thread among those that wait. What the loop runs may throw (std::bad_alloc, for instance): then the thread
+/// gives up its place, too, and the lead if it had it, so that other threads and later calls go on.
+class Crew::Place {
+ public:
+  Place(Crew& crew, Waiter& waiter)
+      : crew_(crew), waiter_(waiter), at_(crew.waiters_.insert(crew.waiters_.end(), &waiter)) {}
+  ~Place() {
+    if (crew_.is_inherited()) return;
+    stop_leading();
+    crew_.waiters_.erase(at_);
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  void lead() { crew_.leader_ = &waiter_; }
+  void stop_leading() {
+    if (crew_.leader_ == &waiter_) crew_.leader_ = nullptr;
+  }
+
+ private:
+  Crew& crew_;
+  Waiter& waiter_;
+  const std::list<Waiter*>::iterator at_;
 };
 
 Crew::Crew(async::Loop& loop, bool threads) : loop_(loop) {
@@ -158,12 +195,13 @@ void Crew::interrupt() {
 }
 
 void Crew::tell(Waiter& waiter) {
-  if (std::exchange(waiter.told, true)) return;
+  if (waiter.told) return;
   if (waiter.wake) {
     waiter.wake->set();
   } else {
     woken_.push_back(waiter.sleeper);
   }
+  waiter.told = true;
 }
 
 // ---- waiting ----
@@ -171,22 +209,21 @@ void Crew::tell(Waiter& waiter) {
 bool Crew::wait(const std::function<bool()>& over, async::TimePoint deadline, std::span<const int> also) {
   Waiter me{.over = over, .deadline = deadline, .also = also};
   if (!also.empty()) me.make_wake();
-  const auto place = waiters_.insert(waiters_.end(), &me);
+  Place place(*this, me);
   const auto late = [&] { return deadline != async::TimePoint::max() && loop_.now() >= deadline; };
   // Even a caller that does not wait (a deadline in the past) has the loop do what is due.
   while (!is_inherited() && !me.is_over()) {
     if (leader_ != nullptr) {
       follow(me);
     } else {
-      leader_ = &me;
+      place.lead();
       do turn(me);
       while (!is_inherited() && !me.is_over() && !late());
-      leader_ = nullptr;
+      place.stop_leading();
     }
     if (late()) break;
   }
   if (is_inherited()) return false;  // a callback has called fork(2), and this is the child
-  waiters_.erase(place);
   return me.is_over();
 }
 
@@ -207,20 +244,21 @@ void Crew::turn(Waiter& leader) {
 
 /// Sleeps while another thread leads.
 void Crew::follow(Waiter& waiter) {
-  leave();
   bool ready = false;
-  if (waiter.wake) {
-    ready = poll(waiter, waiter.deadline, waiter.wake->descriptor());
-  } else if (!waiter.also.empty()) {
-    ready = poll(waiter, async::TimePoint::min(), -1);  // poll(2) ignores the descriptor -1
-    const auto step = std::min(waiter.deadline, async::Clock::now() + kLookEvery);
-    if (!ready) (void)waiter.sleeper->woken.try_acquire_until(step);
-  } else if (waiter.deadline == async::TimePoint::max()) {
-    waiter.sleeper->woken.acquire();
-  } else {
-    (void)waiter.sleeper->woken.try_acquire_until(waiter.deadline);
+  {
+    const Away away(*this);
+    if (waiter.wake) {
+      ready = poll(waiter, waiter.deadline, waiter.wake->descriptor());
+    } else if (!waiter.also.empty()) {
+      ready = poll(waiter, async::TimePoint::min(), -1);  // poll(2) ignores the descriptor -1
+      const auto step = std::min(waiter.deadline, async::Clock::now() + kLookEvery);
+      if (!ready) (void)waiter.sleeper->woken.try_acquire_until(step);
+    } else if (waiter.deadline == async::TimePoint::max()) {
+      waiter.sleeper->woken.acquire();
+    } else {
+      (void)waiter.sleeper->woken.try_acquire_until(waiter.deadline);
+    }
   }
-  enter(std::this_thread::get_id());
   if (waiter.wake) waiter.wake->clear();
   waiter.told = false;
   waiter.ready = ready;

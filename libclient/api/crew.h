@@ -76,7 +76,9 @@ class Crew {
  private:
   struct Sleeper;
   struct Waiter;
+  class Away;
   class Outside;
+  class Place;
 
   [[nodiscard]] bool is_inside(std::thread::id own) const {
     return owner_.load(std::memory_order_relaxed) == own;
