@@ -47,7 +47,7 @@ struct Findings {
   std::function<bool(const std::string& handle)> keeps_verifier;
   /// Whether the server has taken locks from it, which EIO says.
   std::function<bool(const SimClient& client)> lost_state;
-  /// Whether a client has a delegation for writing on the file, by the octets of its handle.
+  /// Whether a client has a delegation for writing on the file, by the octets of its handle, or may believe that it has.
   std::function<bool(const std::string& handle)> delegated;
 };
 

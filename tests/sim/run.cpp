@@ -79,9 +79,13 @@ class World {
       return server_->state().lost_state.contains(owner_of(client));
     };
     findings_.delegated = [this](const std::string& handle) {
-      return std::ranges::any_of(server_->state().delegations, [&](const auto& one) {
-        return one.second.writes && is_handle_of(handle, one.second.inode);
-      });
+      const auto is_of = [&](std::uint64_t inode) { return is_handle_of(handle, inode); };
+      const auto& state = server_->state();
+      return std::ranges::any_of(
+                 state.delegations,
+                 [&](const auto& one) { return one.second.writes && is_of(one.second.inode); }) ||
+             std::ranges::any_of(state.delegated_before,
+                                 [&](const auto& one) { return std::ranges::any_of(one.second, is_of); });
     };
     server_->state().is_truncated = [this](std::uint64_t inode) {
       return std::ranges::any_of(findings_.truncated,

@@ -25,6 +25,14 @@ bool ServerState::has_backchannel(clientid4 client) const {
   });
 }
 
+void ServerState::lose_delegations(clientid4 id) {
+  const auto is_its = [&](const auto& entry) { return entry.second.client == id; };
+  for (const auto& [number, one] : delegations) {
+    if (one.client == id && one.writes) delegated_before[clients.at(id).owner].insert(one.inode);
+  }
+  std::erase_if(delegations, is_its);
+}
+
 /// RFC 8881 10.4: one for a client and a file, where it can be recalled.
 void ServerState::delegate(Execution& at, const OPEN4args& args, const Inode& inode, open_delegation4& out) {
   using Delegate = Habits::Delegate;
@@ -210,6 +218,8 @@ void ServerState::revoke_late() {
 nfsstat4 ServerState::run(Execution& at, op::DELEGRETURN, const DELEGRETURN4args& args,
                           DELEGRETURN4res& res) {
   if (current(at) == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
+  if (const auto client = clients.find(at.client); client != clients.end())
+    delegated_before[client->second.owner].erase(at.current);
   const nfsstat4 status = delegation_status(args.deleg_stateid, at);
   if (status != NFS4_OK) return plain(res, status);
   const auto found = delegations.find(number_of(args.deleg_stateid));

@@ -41,7 +41,7 @@ void ServerState::discard_client(clientid4 id) {
   std::erase_if(sessions, is_its);
   std::erase_if(opens, is_its);
   std::erase_if(locks, is_its);
-  std::erase_if(delegations, is_its);
+  lose_delegations(id);
   std::erase_if(copies, is_its);
   std::erase_if(waiting, [&](const LockOwnerState& one) { return one.client == id; });
   forget_sequences(id);
@@ -204,6 +204,7 @@ void ServerState::restart(Instant::duration grace) {
   if (!grace_is_open_) may_reclaim_.clear();
   may_reclaim_.insert(recorded_.begin(), recorded_.end());
   ++boot;
+  for (const auto& [id, client] : clients) lose_delegations(id);
   outlive_restart();
   recent_.clear();
   sequences_.clear();
@@ -211,7 +212,6 @@ void ServerState::restart(Instant::duration grace) {
   expired_.clear();
   for (const auto& [number, one] : opens) doomed_.insert(one.inode);
   opens.clear();
-  delegations.clear();
   std::erase_if(locks, [](const auto& entry) { return entry.second.client != 0; });
   waiting.clear();
   copies.clear();

@@ -239,7 +239,9 @@ nfsstat4 ServerState::run(Execution&, op::DESTROY_CLIENTID, const DESTROY_CLIENT
   if (std::ranges::any_of(sessions, is_its) || has_state(args.dca_clientid)) {
     return plain(res, NFS4ERR_CLIENTID_BUSY);
   }
+  const Octets owner = clients.at(args.dca_clientid).owner;
   discard_client(args.dca_clientid);
+  delegated_before.erase(owner);
   return plain(res, NFS4_OK);
 }
 
@@ -430,6 +432,7 @@ nfsstat4 ServerState::run(Execution& at, op::RECLAIM_COMPLETE, const RECLAIM_COM
   client.survived = false;
   recorded_.insert(client.owner);
   may_reclaim_.erase(client.owner);
+  delegated_before.erase(client.owner);
   if (habits.grace_ends_early && in_grace() && may_reclaim_.empty()) end_grace();
   return plain(res, NFS4_OK);
 }

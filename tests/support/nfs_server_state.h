@@ -392,6 +392,9 @@ class ServerState {
   /// Owners of clients some of whose state was taken from them: a lease ran out, a grace period passed
   /// without them, a delegation was not returned in time.
   std::set<Octets> lost_state;
+  /// By the owner of a client: files for which it may believe to hold a delegation for writing, because the server has lost
+  /// the delegation and the client has not recovered since.
+  std::map<Octets, std::set<std::uint64_t>> delegated_before;
   std::chrono::seconds clock_ahead{};  ///< what the wall clock says differs from the world's by so much
   std::uint32_t target_highest = ~0U;
   std::optional<nfs4::nfsstat4> copy_fails;  // of those that are made beside
@@ -598,6 +601,7 @@ class ServerState {
 
   // nfs_server_delegations.cpp
   [[nodiscard]] bool has_backchannel(nfs4::clientid4 client) const;
+  void lose_delegations(nfs4::clientid4 id);
   void delegate(Execution& at, const nfs4::OPEN4args& args, const Inode& inode, nfs4::open_delegation4& out);
   /// NFS4ERR_DELAY while somebody else has a delegation of it, which is recalled.
   nfs4::nfsstat4 recall_others(const Execution& at, std::uint64_t inode, bool writers_only = false);
