@@ -70,55 +70,68 @@ async::Task<Result<Attributed>> AttributeRequests::attributes_now(Caller caller,
   }
 }
 
+/// truncate(2): the kernel may have left the check of rights to us, and servers let a file's owner cut the file whatever its
+/// mode is. Other errors are the server's to report, because the file system may be read-only.
+async::Task<Status> AttributeRequests::may_truncate(Caller caller, std::shared_ptr<Inode> inode) {
+  auto allowed = co_await access(caller, inode->id, W_OK);
+  const bool denied = !allowed && allowed.error().errno_value() == EACCES;
+  if (!allowed && !denied) co_return allowed.error();
+  if (!denied) co_return Status();
+  auto now = co_await attributes_now(std::move(caller), inode, kTaken);
+  if (!now || (now->attributes.mode & S_IWUSR) == 0) co_return allowed.error();
+  co_return Status();
+}
+
+/// A server that loses data behind a SETATTR gets it again, and that would change the time. So the data is on the server's
+/// disk before a time is set, also under a delegation, and close(2) finds nothing to save; an error is reported by close(2).
+/// A kernel that gathers writes sets the time at each write-back, also of files that programs go on writing: there the data
+/// is only sent.
+async::Task<std::optional<Attributed>> AttributeRequests::write_before(Caller caller,
+                                                                       std::shared_ptr<Inode> inode,
+                                                                       const SetAttributes& changes) {
+  if (!changes.modified || changes.size || options_.kernel_gathers) {
+    co_await writes_.settle(*inode);
+    co_return std::nullopt;
+  }
+  std::optional<Naming> naming;
+  std::shared_ptr<WriteBehind::Times> times;
+  if (changes_only_times(changes) && writes_.may_set_times(*inode, caller)) {
+    naming.emplace(freshness_, inode);
+    times = std::make_shared<WriteBehind::Times>(WriteBehind::Times{caller, changes, std::nullopt});
+  }
+  const std::uint64_t as_of = freshness_.count();
+  co_await writes_.settle_last(*inode, times);
+  if (times && times->after) {
+    if (auto known = kept(*inode)) co_return std::move(*known);
+    co_return freshness_.attributed(*inode, *times->after, as_of, freshness_.count(), kTaken);
+  }
+  const auto unsaved = std::ranges::find_if(
+      inode->open, [](const OpenHandle* one) { return one->file()->has_unstable_data(); });
+  if (unsaved != inode->open.end()) (void)co_await writes_.save((*unsaved)->shared_from_this());
+  co_return std::nullopt;
+}
+
 async::Task<Result<Attributed>> AttributeRequests::set_attributes(Caller caller, std::uint64_t id,
                                                                   SetAttributes changes,
                                                                   std::shared_ptr<OpenHandle> file) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
-  // truncate(2): the kernel may have left the check of rights to us, and servers let a file's owner cut the
-  // file whatever its mode is. Other errors are the server's to report, because the file system may be
-  // read-only.
   if (changes.size && !file) {
-    auto allowed = co_await access(caller, id, W_OK);
-    const bool denied = !allowed && allowed.error().errno_value() == EACCES;
-    if (!allowed && !denied) co_return allowed.error();
-    if (denied) {
-      auto now = co_await attributes_now(caller, *inode, kTaken);
-      if (!now || (now->attributes.mode & S_IWUSR) == 0) co_return allowed.error();
-    }
+    auto allowed = co_await may_truncate(caller, *inode);
+    if (!allowed) co_return allowed.error();
   }
-  // Under a delegation close(2) need not wait for the disk, so setting a time does not either. A kernel that gathers writes
-  // sets the time at each write-back, also of files that programs go on writing.
-  const bool is_last = changes.modified && !changes.size && !options_.kernel_gathers &&
-                       !engine_->promises().delegated((*inode)->handle);
   // ftruncate(2): the right was checked when the file was opened for writing, so the opener's credential
   // counts.
   if (file) caller = file->caller();
-  std::optional<Naming> naming;
-  std::shared_ptr<WriteBehind::Times> times;
-  if (is_last && changes_only_times(changes) && writes_.may_set_times(**inode, caller)) {
-    naming.emplace(freshness_, *inode);
-    times = std::make_shared<WriteBehind::Times>(WriteBehind::Times{caller, changes, std::nullopt});
-  }
-  std::uint64_t as_of = freshness_.count();
-  auto settled = is_last ? writes_.settle_last(**inode, times) : writes_.settle(**inode);
-  co_await std::move(settled);
-  if (times && times->after) {
-    if (auto known = kept(**inode)) co_return std::move(*known);
-    co_return freshness_.attributed(**inode, *times->after, as_of, freshness_.count(), kTaken);
-  }
-  // If the server lost data behind the SETATTR, writing it again would change the time. So the data is on its disk
-  // before, and close(2) finds nothing to save. An error is reported by close(2).
-  const auto unsaved = std::ranges::find_if(
-      (*inode)->open, [](const OpenHandle* one) { return one->file()->has_unstable_data(); });
-  if (is_last && unsaved != (*inode)->open.end()) (void)co_await writes_.save((*unsaved)->shared_from_this());
+  auto set = co_await write_before(caller, *inode, changes);
+  if (set) co_return std::move(*set);
   // Linux sends a SETATTR without changes if the kernel would clear set-id bits but leaves that to the
   // server.
   if (changes_nothing(changes)) co_return co_await attributes_now(std::move(caller), *inode, kTaken);
-  if (!naming) naming.emplace(freshness_, *inode);
+  const Naming naming(freshness_, *inode);
   (*inode)->forget_searchers();
   const ServerFileRef open = file ? file->file() : nullptr;
-  as_of = freshness_.count();
+  std::uint64_t as_of = freshness_.count();
   const std::uint64_t ended = (*inode)->writes.ended();
   auto got = co_await engine_->set_attributes(caller, (*inode)->handle, changes, open);
   if (changes.size) {

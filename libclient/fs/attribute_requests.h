@@ -38,6 +38,11 @@ class AttributeRequests : Part {
   /// `kernel_asked` is that of Freshness::attributed().
   async::Task<Result<Attributed>> attributes_now(Caller caller, std::shared_ptr<Inode> inode,
                                                  std::uint64_t kernel_asked);
+  async::Task<Status> may_truncate(Caller caller, std::shared_ptr<Inode> inode);
+  /// Sends what is written, as a SETATTR of `changes` has to find it. Returns attributes if the call that wrote the data has
+  /// made the changes as well.
+  async::Task<std::optional<Attributed>> write_before(Caller caller, std::shared_ptr<Inode> inode,
+                                                      const SetAttributes& changes);
   [[nodiscard]] std::optional<Attributed> kept(const Inode& inode) const;
 };
 

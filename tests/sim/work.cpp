@@ -112,9 +112,6 @@ void Worker::check_time(nfsrdma::Time set, const Attributes& told) {
 async::Task<void> Worker::shut(File file, std::uint64_t inode, std::string wrote) {
   std::optional<nfsrdma::Time> time;
   if (!wrote.empty() && random_.one_in(3)) time = co_await set_time(file, inode);
-  // Data behind a close(2) that waited for nothing may be written later, and change the time.
-  const std::string key(file->inode().handle.chars());
-  const bool is_deferred = findings_.delegated(key);
   // That meets what close(2) leaves under way.
   if (random_.one_in(2)) findings_.recall(path_of(wrote));
   auto flushed = co_await fs().flush(file, 0);
@@ -122,7 +119,7 @@ async::Task<void> Worker::shut(File file, std::uint64_t inode, std::string wrote
   if (flushed && !wrote.empty() && !disk_was_full_) {
     closed_.insert(wrote);
     look_at_closed(wrote);
-    if (time && !is_deferred && !findings_.delegated(key)) {
+    if (time) {
       auto told = co_await fs().attributes(kOwn, inode);
       if (told) check_time(*time, told->attributes);
     }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <string>
 
 #include "support/mounted.h"
@@ -97,6 +98,29 @@ TEST_CASE("F13 the time of a file that is not small is set by a call of its own"
   CHECK(ok(m.client->run(m.files->flush(m.file.handle, 1))));
   CHECK(m.calls().empty());
   m.finish(size);
+}
+
+TEST_CASE("F13 under a delegation, too, the data is on the disk before a time is set") {
+  Unpacking m;
+  m.server.set_delegations(true);
+  m.server.set_write_delegations(false);
+  m.open();
+  REQUIRE(m.server.delegations() == 1);
+  SUBCASE("a small file") {
+    m.write("small");
+    CHECK(m.set(Unpacking::then(), m.file.handle).attributes.modified.seconds == kThen);
+    CHECK(m.calls() == kByOneCall);
+  }
+  SUBCASE("data behind a close(2) that has waited for nothing") {
+    m.write(std::string(128U << 10, 'x'));
+    CHECK(ok(m.client->run(m.files->flush(m.file.handle, 1))));
+    CHECK(m.set(Unpacking::then(), nullptr).attributes.modified.seconds == kThen);
+    CHECK(m.calls().ends_with("COMMIT+GETATTR SETATTR+GETATTR"));
+  }
+  m.server.restart(std::chrono::seconds(0));
+  CHECK(ok(m.client->run(m.files->flush(m.file.handle, 1))));
+  CHECK(m.get(m.files->attributes(user(1), m.inode)).attributes.modified.seconds == kThen);
+  m.finish(m.file.handle->inode().end());
 }
 
 TEST_CASE("F13 where a connection is lost with a WRITE that sets a time, neither is done twice") {
