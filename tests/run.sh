@@ -11,7 +11,7 @@
 # Environment: NFSRDMA_BUILD_DIR (default: build; the other trees are build-asan, build-tsan and build-tidy next to it),
 # NFSRDMA_LAB_KERNEL (see tests/lab/lab), NFSRDMA_FUZZ_SECONDS (for each target; default: 40), NFSRDMA_LONG
 # (1: the tests at their full size, and tests/mutants; takes hours), NFSRDMA_TESTS_UNTIL (seconds since 1970: after that
-# time, fuzzing is skipped, and so are tests that repeat what other tests cover), NFSRDMA_UNITY_BATCH (see CMakeLists.txt).
+# time, fuzzing is skipped, and so are tests that repeat what other tests cover).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=../packaging/root.sh
@@ -33,14 +33,13 @@ timed() {
   printf '=== %s: %s, %d s\n' "$what" "$([ $status = 0 ] && echo ok || echo "FAILED ($status)")" $((SECONDS - began))
   return $status
 }
-# configure DIRECTORY OPTION …: NFSRDMA_UNITY_BATCH (see CMakeLists.txt) is 48 for trees that nobody changes and builds again.
+# configure DIRECTORY OPTION …
 configure() {
-  local dir=$1 generator=() batch=48
+  local dir=$1 generator=()
   shift
   mkdir -p "$dir"
   if have ninja && [ ! -e "$dir/CMakeCache.txt" ]; then generator=(-G Ninja); fi
-  [ "$dir" != "$build" ] || batch=${NFSRDMA_UNITY_BATCH:-12}
-  cmake -S "$root" -B "$dir" ${generator[@]+"${generator[@]}"} -DNFSRDMA_UNITY_BATCH="$batch" "$@" > "$dir/run.log" 2>&1 || { cat "$dir/run.log"; return 1; }
+  cmake -S "$root" -B "$dir" ${generator[@]+"${generator[@]}"} "$@" > "$dir/run.log" 2>&1 || { cat "$dir/run.log"; return 1; }
 }
 compile() {
   local dir=$1
