@@ -331,7 +331,7 @@ void ClientCore::keep() {
       }
     } catch (const std::exception& failure) {
       // The loop goes on, because a lack of memory may pass. Calls that have lost an answer by it end by their deadlines.
-      if (log_ != nullptr) log_(log_data_, failure.what());
+      notice(failure.what());
     }
     const auto due = std::chrono::ceil<milliseconds>(loop_.next_timer() - loop_.now());
     // The lease is read each time, because a restarted server may have another one.
