@@ -7,8 +7,6 @@
 #include <stdexcept>
 #include <thread>
 
-#include "async/world.h"
-
 namespace nfsrdma {
 namespace {
 

@@ -103,34 +103,6 @@ struct Pipe {
 
 // ---- Task ----
 
-TEST_CASE("what throws in a turn keeps nothing else from being called") {
-  Loop loop;
-  std::string called;
-  const auto throws = [] { throw std::runtime_error("a callback fails"); };
-  SUBCASE("of what was posted") {
-    loop.post([&called] { called += 'a'; });
-    loop.post(throws);
-    loop.post([&called] { called += 'b'; });
-    CHECK_THROWS_AS(loop.turn(TimePoint::max()), std::runtime_error);
-    CHECK(called == "a");
-  }
-  SUBCASE("of descriptors that are reported once") {
-    std::array<Wakeup, 2> ready;
-    bool failed = false;
-    for (Wakeup& one : ready) {
-      loop.watch(one.descriptor(), EPOLLIN | EPOLLET, [&](std::uint32_t) {
-        if (!std::exchange(failed, true)) throws();
-        called += 'b';
-      });
-      one.set();
-    }
-    CHECK_THROWS_AS(loop.turn(TimePoint::max()), std::runtime_error);
-    for (const Wakeup& one : ready) loop.unwatch(one.descriptor());
-  }
-  loop.turn(TimePoint::min());
-  CHECK(called.ends_with('b'));
-}
-
 TEST_CASE("async: tasks give values, also ones that can only be moved") {
   Loop loop;
   CHECK(loop.run(sum(2, 3)) == 5);
@@ -185,6 +157,34 @@ TEST_CASE("async: assigning over a suspended task destroys it") {
 }
 
 // ---- Loop ----
+
+TEST_CASE("what throws in a turn keeps nothing else from being called") {
+  Loop loop;
+  std::string called;
+  const auto throws = [] { throw std::runtime_error("a callback fails"); };
+  SUBCASE("of what was posted") {
+    loop.post([&called] { called += 'a'; });
+    loop.post(throws);
+    loop.post([&called] { called += 'b'; });
+    CHECK_THROWS_AS(loop.turn(TimePoint::max()), std::runtime_error);
+    CHECK(called == "a");
+  }
+  SUBCASE("of descriptors that are reported once") {
+    std::array<Wakeup, 2> ready;
+    bool failed = false;
+    for (Wakeup& one : ready) {
+      loop.watch(one.descriptor(), EPOLLIN | EPOLLET, [&](std::uint32_t) {
+        if (!std::exchange(failed, true)) throws();
+        called += 'b';
+      });
+      one.set();
+    }
+    CHECK_THROWS_AS(loop.turn(TimePoint::max()), std::runtime_error);
+    for (const Wakeup& one : ready) loop.unwatch(one.descriptor());
+  }
+  loop.turn(TimePoint::min());
+  CHECK(called.ends_with('b'));
+}
 
 TEST_CASE("async: timers run in the order of their times, and of their making where those are the same") {
   Loop loop;
