@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <exception>
-#include <iterator>
 #include <utility>
 
 #include "async/descriptor.h"
@@ -174,13 +172,27 @@ void Loop::drop_tasks() {
   ended_.clear();
 }
 
+/// Calls `function`. If it throws, throw_failure() throws the same later, so that the rest of the turn is done first.
+template <class Function>
+void Loop::call(const Function& function) {
+  try {
+    function();
+  } catch (...) {
+    if (!failure_) failure_ = std::current_exception();
+  }
+}
+
+void Loop::throw_failure() {
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
 void Loop::run_timers() {
   const TimePoint current = now_;
   const ForkWatch fork;
   while (!fork.is_child() && !timers_.empty() && timers_.begin()->when_ <= current) {
     Timer& first = *timers_.begin();
     first.cancel();
-    first.on_time();
+    call([&first] { first.on_time(); });
   }
 }
 
@@ -189,7 +201,7 @@ void Loop::run_woken() {
   while (!fork.is_child() && !woken_.empty()) {
     Wake& first = woken_.front();
     first.leave();
-    first.on_wake();
+    call([&first] { first.on_wake(); });
   }
 }
 
@@ -197,34 +209,37 @@ void Loop::run_posted() {
   std::vector<std::function<void()>> batch;
   batch.swap(posted_);
   const ForkWatch fork;
-  for (auto fn = batch.begin(); fn != batch.end(); ++fn) {
+  for (const auto& fn : batch) {
     if (fork.is_child()) return;
-    try {
-      (*fn)();
-    } catch (...) {
-      // The next turn calls the rest.
-      posted_.insert(posted_.begin(), std::make_move_iterator(std::next(fn)),
-                     std::make_move_iterator(batch.end()));
-      throw;
-    }
+    call(fn);
   }
 }
 
-void Loop::end_turn() {
+void Loop::run_hooks() {
+  const ForkWatch fork;
+  // A hook may remove itself or any other, so the next one is looked up by its id.
+  for (auto at = hooks_.begin(); !fork.is_child() && at != hooks_.end();) {
+    const std::uint64_t id = at->first;
+    call(at->second);
+    at = hooks_.upper_bound(id);
+  }
+}
+
+void Loop::finish_turn() {
   const ForkWatch fork;
   run_woken();
   run_posted();
   run_woken();
   if (fork.is_child()) return;
-  // A hook may remove itself or any other, so the next one is looked up by its id.
-  for (auto at = hooks_.begin(); !fork.is_child() && at != hooks_.end();) {
-    const std::uint64_t id = at->first;
-    at->second();
-    at = hooks_.upper_bound(id);
-  }
+  run_hooks();
   if (fork.is_child()) return;
   reap();
-  tidy_later();
+  call([this] { tidy_later(); });
+}
+
+void Loop::end_turn() {
+  finish_turn();
+  throw_failure();
 }
 
 void Loop::tidy_later() {
@@ -277,21 +292,12 @@ bool Loop::turn(TimePoint latest, WaitGuard* guard) {
   if (count == 0 && due() > now_) return false;
   const InTurn turn(*this);
   const ForkWatch fork;
-  // A callback that throws does not keep the others from being called: many descriptors are not reported a second time.
-  std::exception_ptr failure;
-  const auto run = [&failure](const auto& part) {
-    try {
-      part();
-    } catch (...) {
-      failure = std::current_exception();
-    }
-  };
-  run([this] { run_timers(); });
+  run_timers();
   for (const Ready& one : std::span(ready).first(count)) {
-    if (!fork.is_child()) run([this, &one] { run_ready(one); });
+    if (!fork.is_child()) call([this, &one] { run_ready(one); });
   }
-  if (!fork.is_child()) run([this] { end_turn(); });
-  if (failure) std::rethrow_exception(failure);
+  if (!fork.is_child()) finish_turn();
+  throw_failure();
   return true;
 }
 

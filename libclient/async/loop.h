@@ -4,7 +4,7 @@
 // threads of a program that share a loop (api/crew.h) have a mutex for it, which is released while turn()
 // waits. The order of one turn: due timers, ready descriptors, those that were woken, posted functions, then
 // the end-of-turn hooks. In these hooks the fabrics send everything that the turn has queued, in one system
-// call.
+// call. If one of them throws, all the others are called, and turn() throws the first failure at its end.
 //
 // Timers and wake-ups are members of the objects that wait (Timer, Wake), so waiting allocates nothing.
 //
@@ -27,6 +27,7 @@
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -254,6 +255,11 @@ class Loop {
   void run_timers();
   void run_woken();
   void run_posted();
+  void run_hooks();
+  void finish_turn();
+  template <class Function>
+  void call(const Function& function);
+  void throw_failure();
   static Task<void> run_spawned(Loop& loop, std::uint64_t id, Task<void> task);
   std::optional<Task<void>> take_spawned(std::uint64_t id);
   void reap();
@@ -287,6 +293,7 @@ class Loop {
   std::vector<std::uint32_t> free_places_;  // free places in spawned_
   std::uint64_t last_spawned_ = 0;
   std::vector<std::uint64_t> ended_, reaped_;  // ids of tasks that have ended
+  std::exception_ptr failure_;                 // the first one of this turn
   bool in_turn_ = false;
   mutable bool stale_ = false;                   // now_ must be read again
   mutable TimePoint now_;                        // time of this turn

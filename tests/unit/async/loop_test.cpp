@@ -158,32 +158,54 @@ TEST_CASE("async: assigning over a suspended task destroys it") {
 
 // ---- Loop ----
 
+class Woken final : public Loop::Wake {
+ public:
+  explicit Woken(std::function<void()> called) : called_(std::move(called)) {}
+
+ private:
+  void on_wake() override { called_(); }
+  const std::function<void()> called_;
+};
+
 TEST_CASE("what throws in a turn keeps nothing else from being called") {
   Loop loop;
   std::string called;
-  const auto throws = [] { throw std::runtime_error("a callback fails"); };
-  SUBCASE("of what was posted") {
-    loop.post([&called] { called += 'a'; });
-    loop.post(throws);
-    loop.post([&called] { called += 'b'; });
-    CHECK_THROWS_AS(loop.turn(TimePoint::max()), std::runtime_error);
-    CHECK(called == "a");
+  const auto fails = [&called](char letter) {
+    return [&called, letter] {
+      called += letter;
+      throw std::runtime_error(std::string(1, letter));
+    };
+  };
+  std::array<Wakeup, 2> ready;
+  for (const Wakeup& one : ready) {
+    // Reported once only (EPOLLET).
+    loop.watch(one.descriptor(), EPOLLIN | EPOLLET, [fail = fails('r')](std::uint32_t) { fail(); });
+    one.set();
   }
-  SUBCASE("of descriptors that are reported once") {
-    std::array<Wakeup, 2> ready;
-    bool failed = false;
-    for (Wakeup& one : ready) {
-      loop.watch(one.descriptor(), EPOLLIN | EPOLLET, [&](std::uint32_t) {
-        if (!std::exchange(failed, true)) throws();
-        called += 'b';
-      });
-      one.set();
-    }
-    CHECK_THROWS_AS(loop.turn(TimePoint::max()), std::runtime_error);
-    for (const Wakeup& one : ready) loop.unwatch(one.descriptor());
+  std::vector<std::uint64_t> hooks;
+  for (int i = 0; i < 2; ++i) {
+    loop.at(TimePoint::min(), fails('t'));
+    loop.post(fails('p'));
+    hooks.push_back(loop.at_end_of_turn(fails('h')));
   }
-  loop.turn(TimePoint::min());
-  CHECK(called.ends_with('b'));
+  Woken one(fails('w')), other(fails('w'));
+  loop.wake(one);
+  loop.wake(other);
+  SUBCASE("in a turn") {
+    CHECK_THROWS_WITH_AS(loop.turn(TimePoint::max()), "t", std::runtime_error);
+    CHECK(called == "ttrrwwpphh");
+  }
+  SUBCASE("where the end of a turn is asked for") {
+    CHECK_THROWS_WITH_AS(loop.end_turn(), "w", std::runtime_error);
+    CHECK(called == "wwpphh");
+    CHECK_THROWS_WITH_AS(loop.turn(TimePoint::max()), "t", std::runtime_error);
+    CHECK(called == "wwpphhttrrhh");
+  }
+  for (const std::uint64_t hook : hooks) loop.remove_end_of_turn(hook);
+  loop.post([&called] { called = "the next turn"; });
+  loop.turn(TimePoint::max());
+  CHECK(called == "the next turn");
+  for (const Wakeup& wakeup : ready) loop.unwatch(wakeup.descriptor());
 }
 
 TEST_CASE("async: timers run in the order of their times, and of their making where those are the same") {
