@@ -247,10 +247,11 @@ void ClientCore::end_calls(const Error& why) {
   loop_.end_turn();
 }
 
-/// While a Disconnecting lives, other threads that disconnect wait. The connections are shut down when it ends.
+/// While a Disconnecting lives, other threads that disconnect wait. Its thread is inside when it begins, and not when it ends:
+/// then the connections are shut down.
 class ClientCore::Disconnecting {
  public:
-  explicit Disconnecting(ClientCore& client) : client_(client) {}
+  explicit Disconnecting(ClientCore& client) : client_(client) { client.disconnecting_ = true; }
   ~Disconnecting() {
     const Crew::Inside inside(client_.crew_);
     client_.server_.shut_down();
@@ -266,6 +267,7 @@ class ClientCore::Disconnecting {
 /// Ends the session. If another thread is doing so, waits until that thread has done it.
 Status ClientCore::end(bool waits_for_files, const Error& why) {
   if (is_inherited()) return inherited();
+  std::optional<Disconnecting> until_the_end;
   {
     const Crew::Inside inside(crew_);
     if (inside.nested()) return called_from_log();
@@ -273,9 +275,8 @@ Status ClientCore::end(bool waits_for_files, const Error& why) {
       (void)crew_.wait([this] { return !disconnecting_; });
       return {};
     }
-    disconnecting_ = true;
+    until_the_end.emplace(*this);
   }
-  const Disconnecting until_the_end(*this);
   stop_keeper();
   end_calls(why);
   return run<Status>({}, [&] { return say_goodbye(waits_for_files); });

@@ -27,6 +27,7 @@
 #include "api/crew.h"
 #include "api/places.h"
 #include "api/started.h"
+#include "async/listed.h"
 #include "async/loop.h"
 #include "async/reused.h"
 #include "async/under_way.h"
@@ -162,21 +163,6 @@ class ClientCore {
     bool cancelled = false;
   };
   class Disconnecting;
-  /// While a Waiting lives, the call can be cancelled. What the loop runs may throw.
-  class Waiting {
-   public:
-    Waiting(ClientCore& client, Blocked& call)
-        : client_(client), at_(client.blocked_.insert(client.blocked_.end(), &call)) {}
-    ~Waiting() {
-      if (!client_.is_inherited()) client_.blocked_.erase(at_);
-    }
-    Waiting(const Waiting&) = delete;
-    Waiting& operator=(const Waiting&) = delete;
-
-   private:
-    ClientCore& client_;
-    const std::list<Blocked*>::iterator at_;
-  };
   /// Marks a user's thread that waits and may run the loop.
   class UserScope {
    public:
@@ -324,7 +310,7 @@ R ClientCore::run(const How& how, Make make) {
                return true;
              }};
   {
-    const Waiting waiting(*this, me);
+    const async::Listed listed(blocked_, me);
     (void)crew_.wait([&] { return !task || task->done(); }, me.deadline);
   }
   if (is_inherited()) {  // the log function has called fork(2), and this is the child

@@ -9,6 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "async/listed.h"
+
 namespace nfsrdma::api {
 
 using std::chrono::milliseconds;
@@ -82,28 +84,16 @@ class Crew::Outside final : public async::Loop::WaitGuard {
   std::optional<Away> away_;
 };
 
-/// The place of a thread among those that wait. What the loop runs may throw (std::bad_alloc, for instance): then the thread
-/// gives up its place, too, and the lead if it had it, so that other threads and later calls go on.
-class Crew::Place {
+/// While a Leading lives, its thread runs the loop.
+class Crew::Leading {
  public:
-  Place(Crew& crew, Waiter& waiter)
-      : crew_(crew), waiter_(waiter), at_(crew.waiters_.insert(crew.waiters_.end(), &waiter)) {}
-  ~Place() {
-    if (crew_.is_inherited()) return;
-    stop_leading();
-    crew_.waiters_.erase(at_);
-  }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-  void lead() { crew_.leader_ = &waiter_; }
-  void stop_leading() {
-    if (crew_.leader_ == &waiter_) crew_.leader_ = nullptr;
-  }
+  Leading(Crew& crew, Waiter& waiter) : crew_(crew) { crew.leader_ = &waiter; }
+  ~Leading() { crew_.leader_ = nullptr; }
+  Leading(const Leading&) = delete;
+  Leading& operator=(const Leading&) = delete;
 
  private:
   Crew& crew_;
-  Waiter& waiter_;
-  const std::list<Waiter*>::iterator at_;
 };
 
 Crew::Crew(async::Loop& loop, bool threads) : loop_(loop) {
@@ -209,17 +199,18 @@ void Crew::tell(Waiter& waiter) {
 bool Crew::wait(const std::function<bool()>& over, async::TimePoint deadline, std::span<const int> also) {
   Waiter me{.over = over, .deadline = deadline, .also = also};
   if (!also.empty()) me.make_wake();
-  Place place(*this, me);
+  // What the loop runs may throw (std::bad_alloc, for instance). Then the thread is neither listed nor leads any more,
+  // so that other threads and later calls go on.
+  const async::Listed listed(waiters_, me);
   const auto late = [&] { return deadline != async::TimePoint::max() && loop_.now() >= deadline; };
   // Even a caller that does not wait (a deadline in the past) has the loop do what is due.
   while (!is_inherited() && !me.is_over()) {
     if (leader_ != nullptr) {
       follow(me);
     } else {
-      place.lead();
+      const Leading leading(*this, me);
       do turn(me);
       while (!is_inherited() && !me.is_over() && !late());
-      place.stop_leading();
     }
     if (late()) break;
   }

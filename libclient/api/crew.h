@@ -78,7 +78,7 @@ class Crew {
   struct Waiter;
   class Away;
   class Outside;
-  class Place;
+  class Leading;
 
   [[nodiscard]] bool is_inside(std::thread::id own) const {
     return owner_.load(std::memory_order_relaxed) == own;
