@@ -1,15 +1,12 @@
 // READs of a session without a coroutine (engine/fast_read.h), as long as nothing unusual happens.
 //
-// The Calls of a file's READs differ in a few words only. So a READ's Call is encoded once for each open
-// file, copied, and these words are filled in. It needs a free slot and a connection that is up. If it does
+// The Call is made as read_call.h says. It needs a free slot and a connection that is up. If it does
 // not get them, start() refuses, and the caller reads by the session's call loop. If the Reply says that all
 // went well, the slot is given back and FastRead::ended() is called. Everything else (an error of any
 // operation, fewer bytes than asked for before the end of the file, a Reply that cannot be decoded, a
 // connection that ended, a deadline, a restart that may have lost what was written) is for the call loop. The
 // call loop adopts the request with its slot and its outcome (state/sent_request.h), so that the rules for
 // errors are in one place.
-//
-// READs whose Calls are sealed (RPCSEC_GSS) do not take this path.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -19,11 +16,11 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "async/reused.h"
 #include "engine/fast_read.h"
 #include "nfs4/session/lanes.h"
+#include "nfs4/session/read_call.h"
 #include "nfs4/session/slot_queue.h"
 #include "nfs4/state/client_lease.h"
 #include "nfs4/state/sent_request.h"
@@ -31,15 +28,6 @@
 namespace nfsrdma::nfs4 {
 
 class FileState;
-
-/// A READ's encoded Call, and the positions of the words to fill in.
-struct ReadTemplate {
-  enum class State : std::uint8_t { not_made, good, useless } state = State::not_made;
-  std::vector<std::byte> call;
-  std::size_t sequence_at = 0;                        // position of SEQUENCE's arguments
-  std::size_t read_at = 0;                            // position of READ's arguments
-  std::uint64_t reply_inline = 0, reply_reduced = 0;  // the largest Reply to a READ of 0 bytes
-};
 
 /// An open file as FastReads sees it.
 class FastReadFile {
@@ -78,6 +66,9 @@ class FastReads {
 
   /// Sends the READ, or has it wait for a slot. Returns false if it cannot be made in this way now.
   bool start(FastReadFile& file, engine::FastRead& read);
+  /// Whether the session and the file are in a state in which nothing unusual is to be expected of a READ of this size,
+  /// and its Call can be made as read_call.h says.
+  bool is_plain(FastReadFile& file, std::size_t size);
 
  private:
   /// State of a READ that is under way. The object is kept for the next READ.
@@ -99,17 +90,13 @@ class FastReads {
     async::TimePoint deadline;
     using SlotQueue::Waiter::stop_waiting;
   };
-  /// Returns the connection for the READ; null if it cannot be sent now.
-  [[nodiscard]] rpc::Channel* way_for(FastReadFile& file, const engine::FastRead& read);
+  [[nodiscard]] rpc::Channel* way_for(FastReadFile& file, std::size_t size);
   void take_slot(One& one, std::optional<SlotTable::Use> use);
   void send(One& one, rpc::Channel& channel, SlotTable::Use use);
   void leave_to(One& one, async::Task<Result<std::size_t>> rest);
   void give_back(One& one);
   void drop(One& one);
   void completed(One& one, rpcrdma::Complete& how);
-  static bool prepare(ClientLease& session, FastReadFile& file);
-  static std::optional<std::size_t> judge(const rpcrdma::Complete& how, std::size_t asked,
-                                          SEQUENCE4resok& sequence);
   void count(const rpcrdma::Complete& how);
 
   const Dependencies parts_;
