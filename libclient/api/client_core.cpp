@@ -83,6 +83,7 @@ void ClientCore::watch_interrupt() {
   loop_.watch(interrupt_fd_, POLLIN, [this](std::uint32_t) {
     interrupted_ = true;
     crew_.interrupt();
+    if (shards_) shards_->interrupt();
   });
 }
 
@@ -206,6 +207,9 @@ Status ClientCore::start(async::TimePoint deadline) {
   auto done = run<Status>({}, [&] { return start_task(deadline); });
   if (!done) return done;
   connected_ = true;
+  // A trace would be hard to follow if several threads wrote to it.
+  if (const std::uint32_t count = target_.options.shards; count != 0 && target_.options.trace.empty())
+    shards_ = std::make_unique<Shards>(*this, server_, count, own_loop_ ? nullptr : &loop_);
   return start_keeper();
 }
 
@@ -240,6 +244,7 @@ Status ClientCore::disconnect() {
 /// Cancels the calls of other threads, and those that were started.
 void ClientCore::end_calls(const Error& why) {
   const Crew::Inside inside(crew_);
+  if (shards_) shards_->shut_down();
   for (Blocked* const one : blocked_) {
     if (!one->cancelled) one->cancelled = one->drop();
   }
@@ -302,8 +307,6 @@ void ClientCore::stop_keeper() {
   if (keeper_.joinable()) keeper_.join();
 }
 
-/// Called when a user's thread leaves. Wakes the keeper if no other thread leads and the loop has something to
-/// do before the keeper looks next.
 void ClientCore::tell_keeper() {
   if (crew_.led() || loop_.due() >= keeper_looks_) return;
   keeper_looks_ = {};  // one wake-up is enough
@@ -395,6 +398,7 @@ std::size_t ClientCore::cancel(std::uint64_t tag) {
   }
   const auto has_tag = [tag](const StartedCall& call) { return call.how().tag == tag; };
   for (Calls* const calls : all_calls()) count += calls->cancel_if(has_tag, cancelled());
+  if (shards_) count += shards_->cancel(tag);
   loop_.end_turn();
   return count;
 }
@@ -593,7 +597,12 @@ int ClientCore::descriptor(Completions& queue) {
 Info ClientCore::info() {
   if (is_inherited()) return {};
   const Crew::Inside inside(crew_);
-  return server_.info();
+  Info out = server_.info();
+  if (shards_) {
+    out.shards = static_cast<std::uint32_t>(shards_->working());
+    shards_->add_totals(out);
+  }
+  return out;
 }
 
 }  // namespace nfsrdma::api

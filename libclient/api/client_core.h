@@ -26,6 +26,7 @@
 
 #include "api/crew.h"
 #include "api/places.h"
+#include "api/shards.h"
 #include "api/started.h"
 #include "async/listed.h"
 #include "async/loop.h"
@@ -127,6 +128,16 @@ class ClientCore {
   /// Returns the error of every call in such a child.
   [[nodiscard]] Error inherited() const;
   [[nodiscard]] bool connected() const { return connected_; }
+  /// Null if there are none.
+  [[nodiscard]] Shards* shards() const { return shards_.get(); }
+  /// Errors of calls that the program has given up.
+  [[nodiscard]] Error cancelled() const;
+  [[nodiscard]] Error interrupted() const;
+  /// Shows a line to the user. The caller is inside.
+  void notice(const std::string& text);
+  /// Called when a user's thread leaves. Wakes the keeper if no other thread leads and the loop has something to
+  /// do before the keeper looks next.
+  void tell_keeper();
   /// Returns the error of a call. An error that names nothing, or only the server, is made to name the path
   /// that the call was made on.
   [[nodiscard]] Error on_its_path(const Error& why, const How& how) const;
@@ -206,9 +217,7 @@ class ClientCore {
   Status end(bool waits_for_files, const Error& why);
   void end_calls(const Error& why);
   async::Task<Status> say_goodbye(bool waits_for_files);
-  void notice(const std::string& text);
   void keep();
-  void tell_keeper();
   void turns();
   [[nodiscard]] std::chrono::milliseconds longest_pause();
   void take_due(Batch& batch);
@@ -221,8 +230,6 @@ class ClientCore {
   void stop_keeper();
   void watch_interrupt();
   [[nodiscard]] Error unfinished(const Blocked& blocked, const How& how) const;
-  [[nodiscard]] Error interrupted() const;
-  [[nodiscard]] Error cancelled() const;
   [[nodiscard]] Error late(const How& how) const;
   [[nodiscard]] std::vector<Calls*> all_calls() const;
   [[nodiscard]] Error called_from_log() const;
@@ -242,6 +249,7 @@ class ClientCore {
   connect::Server server_;
   std::optional<engine::Paths> paths_;  // set once connected
   std::unique_ptr<nfsrdma_dir> root_;
+  std::unique_ptr<Shards> shards_;  // set once connected
   bool connected_ = false;
   bool disconnecting_ = false;       // a thread is in end()
   bool freed_ = false;               // the last callbacks run: what they start would have no completion

@@ -199,7 +199,7 @@ void Crew::tell(Waiter& waiter) {
 bool Crew::wait(const std::function<bool()>& over, async::TimePoint deadline, std::span<const int> also) {
   Waiter me{.over = over, .deadline = deadline, .also = also};
   if (!also.empty()) me.make_wake();
-  // What the loop runs may throw (std::bad_alloc, for instance). Then the thread is neither listed nor leads any more,
+  // A callback of the loop may throw (std::bad_alloc, for instance). Then the thread is neither listed nor leads any more,
   // so that other threads and later calls go on.
   const async::Listed listed(waiters_, me);
   const auto late = [&] { return deadline != async::TimePoint::max() && loop_.now() >= deadline; };

@@ -72,6 +72,13 @@ std::int64_t FileCore::read(std::span<std::byte> data, std::uint64_t offset, con
                             nfsrdma_error** error) {
   const auto read = [&](engine::ServerFile& file) { return read_all(file, data, offset); };
   const auto count = [](std::size_t bytes) { return static_cast<std::int64_t>(bytes); };
+  if (Shards* const shards = client_.shards();
+      shards != nullptr && how.blocks() && data.size() <= client_.rsize()) {
+    How rest = how;
+    const auto done = shards->read(*this, data, offset, rest);
+    if (done) return *done ? count(**done) : fail(error, client_.on_its_path(done->error(), how));
+    return call<Result<std::size_t>>(engine::Access::read, rest, error, read, count);
+  }
   if (how.blocks() || client_.is_inherited())
     return call<Result<std::size_t>>(engine::Access::read, how, error, read, count);
   const Crew::Inside inside(client_.crew());

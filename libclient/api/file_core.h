@@ -36,8 +36,13 @@ class FileCore {
   /// file was not opened for `access`, or is closing.
   template <class R, class Make, class Finish>
   std::int64_t call(engine::Access access, const How& how, nfsrdma_error** error, Make make, Finish finish);
-  /// Reads, on the fast path if the READ qualifies for it.
+  /// Reads, in a shard or on the fast path if the READ qualifies for it.
   std::int64_t read(std::span<std::byte> data, std::uint64_t offset, const How& how, nfsrdma_error** error);
+
+  /// Returns the server's file, or null if it cannot be read. The caller is inside.
+  [[nodiscard]] engine::ServerFileRef usable_for_reading() const {
+    return is_usable(engine::Access::read) ? file_ : nullptr;
+  }
 
   // ---- tasks ----
 

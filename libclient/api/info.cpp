@@ -32,6 +32,7 @@ void add_connection(nfsrdma_info& out, const Info& info) {
   out.add("credits_wanted", info.credits_wanted);
   out.add("credits_granted", info.credits_granted);
   out.add("connections", info.connections);
+  out.add("shards", info.shards);
 }
 
 void add_protocol(nfsrdma_info& out, const Info& info) {

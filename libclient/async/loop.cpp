@@ -233,7 +233,7 @@ void Loop::finish_turn() {
   if (fork.is_child()) return;
   run_hooks();
   if (fork.is_child()) return;
-  reap();
+  call([this] { reap(); });
   call([this] { tidy_later(); });
 }
 

@@ -41,6 +41,11 @@ class Nfs4 final : public Protocol {
   std::size_t most_written() const override { return session_.most_written(); }
   std::chrono::seconds lease() const override { return std::chrono::seconds(session_.facts().lease_seconds); }
 
+  async::Task<Result<std::unique_ptr<engine::Shard>>> make_shard(std::size_t number, rpc::Channel& channel,
+                                                                 async::TimePoint deadline) override {
+    return session_.make_shard(number, channel, deadline);
+  }
+
   void describe(Info& out) const override {
     const nfs4::SessionFacts& session = session_.facts();
     out.version = "4." + std::to_string(session.minor_version);

@@ -82,6 +82,9 @@ struct Options {
   /// `threads`: threads that share the work of connections over TCP; there are at least as many connections.
   /// An RDMA device does this work itself and does not need them.
   std::uint32_t threads = 1;
+  /// `shards`: sessions for blocking reads, each with a connection, in addition to the one for everything else. A thread uses
+  /// one of them, which is made when it reads first. 0: none.
+  std::uint32_t shards = 0;
   /// On the verbs fabric: how long to poll for answers before sleeping, while calls are in flight. 0: sleep
   /// at once.
   std::chrono::microseconds busy_poll{0};

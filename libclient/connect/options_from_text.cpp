@@ -268,6 +268,9 @@ bool set_remoteports(Options& options, std::string_view text) {
   return true;
 }
 
+bool set_shards(Options& options, std::string_view text) {
+  return assign(options.shards, number<std::uint32_t>(text, 0, most_connections));
+}
 bool set_threads(Options& options, std::string_view text) {
   return assign(options.threads, number<std::uint32_t>(text, 1, most_connections));
 }
@@ -452,6 +455,12 @@ constexpr auto rows = std::to_array<Row>({
       "connections (default 1)"},
      set_threads,
      get<&Options::threads>},
+    {{"shards", "a number from 0 to 16",
+      "for programs that read in several threads: number of sessions, each with a connection, that the "
+      "threads "
+      "share out among themselves (default 0)"},
+     set_shards,
+     get<&Options::shards>},
     {{"busy_poll", "microseconds from 0 to 10000",
       "on the verbs fabric, poll for answers for this time before sleeping (default 0: never)"},
      set_busy_poll,

@@ -61,6 +61,11 @@ class Protocol {
   /// How long the server keeps this client's state without hearing from it; a long time if the server keeps
   /// no state.
   [[nodiscard]] virtual std::chrono::seconds lease() const = 0;
+  /// Makes a shard (engine/shard.h) with this number, in place of the one before it. `channel`: its connection, on its
+  /// loop, which nothing else uses and which must outlive it.
+  virtual async::Task<Result<std::unique_ptr<engine::Shard>>> make_shard(std::size_t number,
+                                                                         rpc::Channel& channel,
+                                                                         async::TimePoint deadline);
   /// Fills in the fields of `info` that depend on the version.
   virtual void describe(Info& info) const = 0;
 };

@@ -111,6 +111,12 @@ std::uint32_t most_calls(const Options& options, const fabric::Established& esta
 
 Protocol::~Protocol() = default;
 
+async::Task<Result<std::unique_ptr<engine::Shard>>> Protocol::make_shard(std::size_t /*number*/,
+                                                                         rpc::Channel& channel,
+                                                                         async::TimePoint /*deadline*/) {
+  co_return Error(ErrorKind::usage, EOPNOTSUPP, "", channel.server(), "shards need NFSv4.1 or 4.2");
+}
+
 Server::Server(async::Loop& loop, const Target& target, const std::vector<rpc::Address>& addresses,
                const NoticeSink& notices, std::optional<std::chrono::milliseconds> patience,
                Surroundings surroundings)
@@ -262,6 +268,18 @@ const std::shared_ptr<engine::Engine>& Server::engine() {
 
 std::chrono::seconds Server::lease() const {
   return protocol_->lease();
+}
+
+rpc::ChannelOptions Server::shard_channel_options() const {
+  rpc::ChannelOptions out = channel_options(target_, addresses_, surroundings_.dial);
+  out.rdma.reply_timeout = patience(target_.options.timeout / engine::Shard::kPatience);
+  return out;
+}
+
+async::Task<Result<std::unique_ptr<engine::Shard>>> Server::make_shard(std::size_t number,
+                                                                       rpc::Channel& channel,
+                                                                       async::TimePoint deadline) {
+  return protocol_->make_shard(number, channel, deadline);
 }
 
 void Server::shut_down() {

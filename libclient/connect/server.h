@@ -23,6 +23,7 @@
 #include "engine/engine.h"
 #include "engine/lock_manager.h"
 #include "engine/roots.h"
+#include "engine/shard.h"
 #include "fabric/carrier.h"
 #include "fabric/dial.h"
 #include "nfsrdma/info.h"
@@ -105,6 +106,11 @@ class Server {
   [[nodiscard]] Info info() const;
 
   [[nodiscard]] const std::vector<std::unique_ptr<rpc::Channel>>& channels() const { return channels_; }
+  /// Returns how a shard's connection is made.
+  [[nodiscard]] rpc::ChannelOptions shard_channel_options() const;
+  /// Protocol::make_shard().
+  async::Task<Result<std::unique_ptr<engine::Shard>>> make_shard(std::size_t number, rpc::Channel& channel,
+                                                                 async::TimePoint deadline);
 
  private:
   struct Version;

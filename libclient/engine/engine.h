@@ -27,6 +27,7 @@
 #include "engine/fast_read.h"
 #include "engine/many_files.h"
 #include "engine/promises.h"
+#include "engine/shard.h"
 #include "engine/spot.h"
 #include "engine/statistics.h"
 #include "locking/lock_wait.h"
@@ -117,6 +118,11 @@ class ServerFile {
   /// Starts a READ on the fast path (fast_read.h). Returns false if that is not possible now, or never; use
   /// read() then.
   virtual bool start(FastRead& /*read*/) { return false; }
+  /// Prepares a READ of `size` bytes for a shard (shard.h). Returns null if that is not possible now, or never; use
+  /// read() then.
+  virtual std::unique_ptr<ShardRead> prepare_read(std::size_t /*size*/, std::uint64_t /*offset*/) {
+    return nullptr;
+  }
   /// Writes `data`, which `memory` holds; the memory is kept until the data is stable. This object writes
   /// unstable data again if the server loses it before a COMMIT. `after` gets the attributes that came with
   /// the last WRITE, if any came.

@@ -75,6 +75,8 @@ same=$?
 check "it ends when it is told to" [ $same = 0 ]
 check "limits.sh" "$here/limits.sh" --seconds 0.1 --rounds 1 --no-counts
 check "limits.sh compares" [ "$(grep -c 'median of the ratios' "$work/out")" -ge 6 ]
+check "threads.sh" "$here/threads.sh" --threads 2 --seconds 0.1 --rounds 1
+check "threads.sh compares" [ "$(grep -c 'median of the ratios' "$work/out")" = 1 ]
 if [ "$(id -u)" = 0 ] && [ -c /dev/fuse ] && [ -x "${NFSRDMA_FUSE:=$here/../../build/fuse/nfsrdma-fuse}" ]; then
   export NFSRDMA_FUSE
   check "mount_limits.sh" "$here/mount_limits.sh" --peers bare --mib 4 --files 20 --rounds 1 --no-counts

@@ -41,6 +41,7 @@ constexpr std::array kKinds{
     Kind{"distance", [](Climate& c) { c.far = false; }},
     Kind{"connections", [](Climate& c) { c.connections = 1; }},
     Kind{"threads", [](Climate& c) { c.threads = 1; }},
+    Kind{"shards", [](Climate& c) { c.shards = 0; }},
     Kind{"elsewhere", [](Climate& c) { c.elsewhere = false; }},
     Kind{"program", [](Climate& c) { c.program = false; }},
     Kind{"sealing",
@@ -99,6 +100,7 @@ Climate::Climate(Random& random, bool faults, std::string_view without, Always a
       workers(static_cast<unsigned>(random.between(1, 4))),
       connections(static_cast<unsigned>(random.one_in(3) ? 2 : 1)),
       threads(static_cast<unsigned>(random.one_in(4) ? random.between(2, 3) : 1)),
+      shards(random.one_in(2) ? 1 : 0),
       elsewhere(random.one_in(5)),
       teams(random.one_in(2) ? static_cast<unsigned>(random.between(1, clients)) : 0),
       far(random.one_in(4)),
@@ -224,6 +226,7 @@ std::string Climate::text() const {
                     std::to_string(connections) + " connections each" + (far ? ", far away" : "");
   if (elsewhere) out += ", another address";
   if (threads != 1) out += ", " + std::to_string(threads) + " threads";
+  if (shards != 0) out += ", " + std::to_string(shards) + " shards";
   if (version != 4) out += ", NFSv" + std::to_string(version);
   if (sessionless) out += ", NFSv4.0";
   if (reads_holes) out += ", READ_PLUS";

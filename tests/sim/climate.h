@@ -34,7 +34,7 @@ struct Climate {
   /// The server may lose data that is not on its disk.
   [[nodiscard]] bool data_is_lost() const { return crash_every.count() != 0 || failover_every.count() != 0; }
 
-  unsigned clients = 1, workers = 1, connections = 1, threads = 1;
+  unsigned clients = 1, workers = 1, connections = 1, threads = 1, shards = 0;
   bool elsewhere = false;    // the server has another address
   unsigned teams = 0;        ///< of the clients: those whose workers share their files
   bool anything = false;     ///< all workers do whatever they like to the same files

@@ -219,7 +219,8 @@ class World {
 
   void add_program() {
     Host& host = add_host("program");
-    const connect::Options options = quick_options();
+    connect::Options options = quick_options();
+    options.shards = climate_.shards;
     program_ = std::make_unique<Program>(
         network_, host, *server_host_, options, sealing(), random_.next(), any_export(),
         options_.operations / (climate_.clients * climate_.workers) + 1, findings_);

@@ -159,6 +159,7 @@ inline void set_connection(Info& out, const Facts& facts) {
   facts.set(out.credits_wanted, "credits_wanted");
   facts.set(out.credits_granted, "credits_granted");
   facts.set(out.connections, "connections");
+  facts.set(out.shards, "shards");
   out.calls = facts.number("calls");
   out.retransmissions = facts.number("retransmissions");
   out.reconnects = facts.number("reconnects");

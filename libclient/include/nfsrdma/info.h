@@ -53,6 +53,7 @@ struct Info {
   /// NFSv4.0: the address at which it calls back, as a universal address (RFC 5665)
   std::string callback_address;
   std::uint32_t connections = 0;  ///< those of Options::connections that are up and belong to the session
+  std::uint32_t shards = 0;       ///< those of Options::shards that work
   std::uint64_t calls = 0, retransmissions = 0, reconnects = 0;  ///< totals of all connections
 };
 

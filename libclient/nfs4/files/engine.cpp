@@ -41,6 +41,9 @@ class Nfs4File final : public ServerFile {
     return file_->read(data, offset, &holes);
   }
   bool start(engine::FastRead& read) override { return file_->start(read); }
+  std::unique_ptr<engine::ShardRead> prepare_read(std::size_t size, std::uint64_t offset) override {
+    return file_->prepare_read(size, offset);
+  }
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, async::Memory memory,
                                          std::uint64_t offset, Stability stability,
                                          std::optional<Attributes>* after) override {

@@ -50,6 +50,12 @@ class FileData : private writing::Writer, private FastReadFile {
     passed_over_holes();
     return session_.start_read(*this, read);  // the file may no longer exist afterwards
   }
+  /// Prepares a read for a shard, as ServerFile::prepare_read() has it.
+  std::unique_ptr<engine::ShardRead> prepare_read(std::size_t size, std::uint64_t offset) {
+    if (in_doubt() || asks_for_holes()) return nullptr;
+    passed_over_holes();
+    return session_.prepare_read(*this, size, offset);
+  }
   /// `stable`: with UNSTABLE4 commit() makes the data safe; with DATA_SYNC4 or FILE_SYNC4 it is safe when
   /// this returns. `after`, `memory`: see UnstableData.
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, std::uint64_t offset,

@@ -215,8 +215,12 @@ void Handshake::take_client(const EXCHANGE_ID4resok& ok) {
   const bool another = std::exchange(forgotten_, false) || ok.eir_clientid != facts_.client_id;
   const bool confirmed = (ok.eir_flags & EXCHGID4_FLAG_CONFIRMED_R) != 0;
   create_sequence_.told(ok.eir_sequenceid, !another && confirmed);
+  if (another) unanswered_.reset();
   facts_.client_id = ok.eir_clientid;
   facts_.protects_state = ok.eir_state_protect.tag() == SP4_MACH_CRED;
+  // The sessions of an earlier client id have ended with it.
+  if (another) further_.clear();
+  if (another) destroying_.clear();
   // The state under this client id is still there, unless the server said that it restarted.
   if (another || reclaim_wanted_) ++facts_.epoch;
   // For a client id that lives on, RECLAIM_COMPLETE was sent before. If it were sent again to a server
@@ -241,19 +245,46 @@ void Handshake::be_another_instance() {
     if (byte != std::byte{0}) break;
   }
   create_sequence_ = CreateSequence();
+  unanswered_.reset();
 }
 
 // ---- the session ----
 
+/// The answer to a CREATE_SESSION, and the connection that it came on.
+struct Handshake::Created {
+  CREATE_SESSION4resok session;
+  const rpc::Channel* over = nullptr;
+};
+
 async::Task<Status> Handshake::create_session(async::TimePoint deadline, nfsstat4& status) {
+  auto created = co_await create(Which::first, deadline, status);
+  if (!created) co_return created.error();
+  take_session(created->session, *created->over);
+  co_return Status();
+}
+
+async::Task<Result<Handshake::Created>> Handshake::create(Which which, async::TimePoint deadline,
+                                                          nfsstat4& status) {
+  status = NFS4_OK;
+  const async::Mutex::Lock turn = co_await creating_.lock(deadline);
+  if (!turn) {
+    co_return Error(ErrorKind::timeout, ETIMEDOUT, "CREATE_SESSION", parts_.calls.server(),
+                    "the server has not answered the CREATE_SESSION before; check the server");
+  }
+  if (unanswered_ && *unanswered_ != which) co_await settle_unanswered(deadline);
+  if (unanswered_ && *unanswered_ != which) {
+    co_return Error(ErrorKind::timeout, ETIMEDOUT, "CREATE_SESSION", parts_.calls.server(),
+                    "the server has not answered the CREATE_SESSION before; check the server");
+  }
   Retries retries(parts_.calls.loop(), deadline);
   for (int tries = 0;;) {
-    const sequenceid4 used = create_sequence_.next();
-    auto done = co_await create_session_once(deadline, status);
+    unanswered_ = which;
+    const CREATE_SESSION4args args = create_session_arguments(which);
+    auto done = co_await create_once(args, deadline, status);
     if (CallLayer::was_handed_back(done)) continue;
     // The next CREATE_SESSION may have another csa_sequence, because a server may repeat the refusal from its
     // cache, or may have counted differently from this client.
-    const bool corrected = status == NFS4ERR_SEQ_MISORDERED && create_sequence_.next() != used;
+    const bool corrected = status == NFS4ERR_SEQ_MISORDERED && create_sequence_.next() != args.csa_sequence;
     if (!done && corrected && ++tries < kMostCorrections) continue;
     const bool again = co_await retries.again(status);
     if (!again) co_return done;
@@ -263,12 +294,31 @@ async::Task<Status> Handshake::create_session(async::TimePoint deadline, nfsstat
   }
 }
 
-CREATE_SESSION4args Handshake::create_session_arguments() {
+/// Has the server answer the CREATE_SESSION whose answer was lost, and gives up the session that it may have made. If that
+/// is not answered either, unanswered_ stays.
+async::Task<void> Handshake::settle_unanswered(async::TimePoint deadline) {
+  nfsstat4 status = NFS4_OK;
+  for (bool again = true; again;) {
+    const CREATE_SESSION4args args = create_session_arguments(*unanswered_);
+    auto created = co_await create_once(args, deadline, status);
+    again = CallLayer::was_handed_back(created) && unanswered_;
+    if (created) give_up(created->session.csr_sessionid);
+  }
+}
+
+/// Destroys a session in the background, or at the end.
+void Handshake::give_up(const sessionid4& session) {
+  destroying_.push_back(session);
+  // The server refuses this while a request hangs there.
+  if (!parts_.calls.ending())
+    parts_.calls.background().spawn(destroy_further(session, parts_.calls.default_deadline()));
+}
+
+CREATE_SESSION4args Handshake::create_session_arguments(Which which) {
   const SessionOptions& options = parts_.options;
   CREATE_SESSION4args args;
   args.csa_clientid = facts_.client_id;
   args.csa_sequence = create_sequence_.next();
-  args.csa_flags = parts_.lanes.wants_backchannel() ? CREATE_SESSION4_FLAG_CONN_BACK_CHAN : 0;
   // Sizes that this client can take: its buffers are those of rsize and wsize with their envelope.
   args.csa_fore_chan_attrs = {0,
                               with_envelope(options.wsize),
@@ -277,7 +327,10 @@ CREATE_SESSION4args Handshake::create_session_arguments() {
                               kWantedOperations,
                               options.slots,
                               {}};
-  parts_.backchannel.announce(parts_.lanes.backchannel_attributes());
+  if (which == Which::first) {
+    args.csa_flags = parts_.lanes.wants_backchannel() ? CREATE_SESSION4_FLAG_CONN_BACK_CHAN : 0;
+    parts_.backchannel.announce(parts_.lanes.backchannel_attributes());
+  }
   args.csa_back_chan_attrs = parts_.backchannel.announced();
   args.csa_cb_program = NFS4_CALLBACK;
   // The server may call back with root's credential, as in Linux, or with AUTH_NONE.
@@ -287,19 +340,25 @@ CREATE_SESSION4args Handshake::create_session_arguments() {
   return args;
 }
 
-async::Task<Status> Handshake::create_session_once(async::TimePoint deadline, nfsstat4& status) {
+async::Task<Result<Handshake::Created>> Handshake::create_once(const CREATE_SESSION4args& args,
+                                                               async::TimePoint deadline, nfsstat4& status) {
   CallLayer& calls = parts_.calls;
   status = NFS4_OK;
   Compound compound = calls.begin_alone("CREATE_SESSION");
-  compound.add<op::CREATE_SESSION>(create_session_arguments());
+  compound.add<op::CREATE_SESSION>(args);
   rpc::Channel& over = parts_.lanes.route_alone(known_over_);
   auto reply = co_await calls.call_over(over, compound, deadline);
   if (!reply) co_return reply.error();
   CREATE_SESSION4res res;
   const bool created = reply->take<op::CREATE_SESSION>(res);
   status = reply->failed_status();
-  if (created || status != NFS4_OK) create_sequence_.answered(status);
-  forgotten_ = forgotten_ || status == NFS4ERR_STALE_CLIENTID;
+  // EXCHANGE_ID may have changed the client id meanwhile, and what is next.
+  const bool is_answer = created || status != NFS4_OK;
+  if (is_answer && args.csa_clientid == facts_.client_id && args.csa_sequence == create_sequence_.next()) {
+    create_sequence_.answered(status);
+    unanswered_.reset();
+    forgotten_ = forgotten_ || status == NFS4ERR_STALE_CLIENTID;
+  }
   if (!created) co_return calls.error_of(*reply, "CREATE_SESSION", calls.server());
   const auto& ok = *res.get<NFS4_OK>();
   if (is_too_small(ok.csr_fore_chan_attrs)) {
@@ -308,8 +367,8 @@ async::Task<Status> Handshake::create_session_once(async::TimePoint deadline, nf
     co_return Error(ErrorKind::protocol, EPROTO, "CREATE_SESSION", calls.server(),
                     "the server offers a session too small to work with; raise its session limits");
   }
-  take_session(ok, over);
-  co_return Status();
+  Created out{ok, &over};
+  co_return out;
 }
 
 void Handshake::take_session(const CREATE_SESSION4resok& ok, const rpc::Channel& over) {
@@ -327,6 +386,36 @@ void Handshake::take_session(const CREATE_SESSION4resok& ok, const rpc::Channel&
   parts_.backchannel.reset(ok.csr_sessionid, facts_.minor_version, ok.csr_back_chan_attrs);
   known_over_ = nullptr;
   parts_.lanes.rebind_all(over);
+}
+
+async::Task<Result<Handshake::FurtherSession>> Handshake::create_further(std::size_t number,
+                                                                         async::TimePoint deadline) {
+  const std::uint64_t epoch = facts_.epoch;
+  nfsstat4 status = NFS4_OK;
+  auto created = co_await create(Which::further, deadline, status);
+  if (!created) co_return created.error();
+  const CREATE_SESSION4resok& ok = created->session;
+  if (facts_.epoch != epoch || parts_.calls.ending()) {
+    // A recovery has begun since, or the end. If the client id is another one now, the session has ended with the old one.
+    if (ok.csr_sessionid != facts_.session_id) give_up(ok.csr_sessionid);
+    co_return status_error(NFS4ERR_STALE_CLIENTID, "CREATE_SESSION", parts_.calls.server());
+  }
+  if (further_.size() <= number) further_.resize(number + 1);
+  const sessionid4 old = std::exchange(further_[number], ok.csr_sessionid);
+  if (old != sessionid4{} && old != ok.csr_sessionid) give_up(old);
+  FurtherSession out;
+  out.id = ok.csr_sessionid;
+  out.slots = std::min(ok.csr_fore_chan_attrs.ca_maxrequests, parts_.options.slots);
+  out.max_response = std::min(ok.csr_fore_chan_attrs.ca_maxresponsesize, with_envelope(parts_.options.rsize));
+  out.epoch = epoch;
+  co_return out;
+}
+
+async::Task<void> Handshake::destroy_further(sessionid4 session, async::TimePoint deadline) {
+  const DESTROY_SESSION4args args{session};
+  nfsstat4 status = NFS4_OK;
+  auto done = co_await call_alone<op::DESTROY_SESSION>(args, deadline, status);
+  if (done || status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION) std::erase(destroying_, session);
 }
 
 async::Task<Status> Handshake::reclaim_complete(async::TimePoint deadline) {
@@ -392,8 +481,18 @@ async::Task<Status> Handshake::end(async::TimePoint deadline) {
   co_return co_await destroy(deadline, status);
 }
 
-/// Destroys the session and the client id. `status`: the server's answer to the operation that failed.
+/// Destroys the sessions and the client id. `status`: the server's answer to the operation that failed.
 async::Task<Status> Handshake::destroy(async::TimePoint deadline, nfsstat4& status) {
+  // The server keeps the client id for as long as it has any of them. One in which a request hangs gets some of the time.
+  async::Loop& loop = parts_.calls.loop();
+  const async::TimePoint soon = loop.now() + (deadline - loop.now()) / 2;
+  if (unanswered_ == Which::further) co_await settle_unanswered(soon);
+  for (const auto* const some : {&further_, &destroying_}) {
+    const std::vector<sessionid4> all = *some;
+    for (const sessionid4& one : all) {
+      if (one != sessionid4{}) co_await destroy_old_session(one, soon);
+    }
+  }
   const DESTROY_SESSION4args session{facts_.session_id};
   auto destroyed = co_await call_alone<op::DESTROY_SESSION>(session, deadline, status);
   // A session that is gone is what was wanted.

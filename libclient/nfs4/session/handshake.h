@@ -8,6 +8,8 @@
 //     a recovery: some or all of these steps (session_recovery.h)
 //     end():      DESTROY_SESSION -> DESTROY_CLIENTID
 //
+//     shards:     CREATE_SESSION for further sessions under the client id (session/shard.h)
+//
 // facts() has what the server agreed to, and changes with each step. A new session brings new slots, a new
 // backchannel, and connections that have to be bound to it.
 //
@@ -19,6 +21,11 @@
 // Confined to the loop's thread.
 #pragma once
 
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "async/mutex.h"
 #include "nfs4/compound/callback.h"
 #include "nfs4/session/create_sequence.h"
 #include "nfs4/session/lanes.h"
@@ -41,6 +48,7 @@ class Handshake {
   explicit Handshake(const Dependencies& parts)
       : parts_(parts),
         verifier_(parts.options.verifier),
+        creating_(parts.calls.loop()),
         protects_state_(parts.options.flavor && parts.options.flavor->is_tamper_proof()) {}
   Handshake(const Handshake&) = delete;
   Handshake& operator=(const Handshake&) = delete;
@@ -49,7 +57,7 @@ class Handshake {
 
   /// Obtains client id and session, from nothing. The first connection is up.
   async::Task<Status> begin(async::TimePoint deadline);
-  /// Destroys session and client id, as far as the server answers in time.
+  /// Destroys the sessions and the client id, as far as the server answers in time.
   async::Task<Status> end(async::TimePoint deadline);
 
   // ---- single steps ----
@@ -63,6 +71,15 @@ class Handshake {
   async::Task<Result<bool>> leads_to_server(rpc::Channel& channel, async::TimePoint deadline);
   /// `status`: the server's answer; NFS4_OK also if there was none.
   async::Task<Status> create_session(async::TimePoint deadline, nfsstat4& status);
+  /// A session in addition to the one of facts(), under the same client id.
+  struct FurtherSession {
+    sessionid4 id{};
+    std::uint32_t slots = 0, max_response = 0;
+    std::uint64_t epoch = 0;  ///< facts().epoch
+  };
+  /// Creates a further session, without a backchannel, in place of the one with this number. That one is destroyed in
+  /// the background. end() destroys them all.
+  async::Task<Result<FurtherSession>> create_further(std::size_t number, async::TimePoint deadline);
   /// Destroys a session that was given up, if the server still has it, because the client id could not
   /// be destroyed before.
   async::Task<void> destroy_old_session(sessionid4 session, async::TimePoint deadline);
@@ -84,9 +101,16 @@ class Handshake {
   async::Task<Status> begin_session(async::TimePoint deadline);
   [[nodiscard]] Compound first_compound(bool asks_about_target) const;
   async::Task<Result<bool>> make_first_call(async::TimePoint deadline);
-  async::Task<Status> create_session_once(async::TimePoint deadline, nfsstat4& status);
+  struct Created;
+  enum class Which : std::uint8_t { first, further };
+  async::Task<Result<Created>> create(Which which, async::TimePoint deadline, nfsstat4& status);
+  async::Task<Result<Created>> create_once(const CREATE_SESSION4args& args, async::TimePoint deadline,
+                                           nfsstat4& status);
   [[nodiscard]] Compound exchange_id_compound() const;
-  [[nodiscard]] CREATE_SESSION4args create_session_arguments();
+  [[nodiscard]] CREATE_SESSION4args create_session_arguments(Which which);
+  async::Task<void> settle_unanswered(async::TimePoint deadline);
+  void give_up(const sessionid4& session);
+  async::Task<void> destroy_further(sessionid4 session, async::TimePoint deadline);
   void take_client(const EXCHANGE_ID4resok& ok);
   void take_session(const CREATE_SESSION4resok& ok, const rpc::Channel& over);
   void be_another_instance();
@@ -101,8 +125,14 @@ class Handshake {
   rpc::Channel* known_over_ = nullptr;
   verifier4 verifier_;  // of this instance of the client
   CreateSequence create_sequence_;
-  bool protects_state_;     // EXCHANGE_ID asks for SP4_MACH_CRED
-  bool forgotten_ = false;  // the server does not know the client id any more
+  async::Mutex creating_;  // a CREATE_SESSION is under way: the next one has another sequence id
+  /// The CREATE_SESSION that was sent with the next sequence id, and not answered: the server may answer another one with
+  /// that sequence id from its cache.
+  std::optional<Which> unanswered_;
+  std::vector<sessionid4> further_;     // by their numbers; all zeros: none
+  std::vector<sessionid4> destroying_;  // further ones that were replaced
+  bool protects_state_;                 // EXCHANGE_ID asks for SP4_MACH_CRED
+  bool forgotten_ = false;              // the server does not know the client id any more
   bool reclaim_wanted_ = false;
   bool reclaim_pending_ = false;  // a new client id, for which RECLAIM_COMPLETE was not sent
 };

@@ -86,6 +86,36 @@ async::Task<Status> Session::close(async::TimePoint deadline) {
   co_return co_await handshake_.end(deadline);
 }
 
+// ---- shards ----
+
+std::unique_ptr<engine::ShardRead> Session::prepare_read(FastReadFile& file, std::size_t size,
+                                                         std::uint64_t offset) {
+  if (!fast_reads_.is_plain(file, size)) return nullptr;
+  return std::make_unique<PreparedRead>(*this, file, size, offset);
+}
+
+async::Task<Result<std::unique_ptr<engine::Shard>>> Session::make_shard(std::size_t number,
+                                                                        rpc::Channel& channel,
+                                                                        async::TimePoint deadline) {
+  const auto refused = [this](int errno_value, const char* why) {
+    return Error(ErrorKind::connection, errno_value, "CREATE_SESSION", channel_.server(), why);
+  };
+  if (!takes_calls()) co_return refused(EAGAIN, "the session is being recovered; try again");
+  if (begin(kReadCall).protection() != nullptr) co_return refused(EOPNOTSUPP, "shards need sec=sys");
+  auto session = co_await handshake_.create_further(number, deadline);
+  if (!session) co_return session.error();
+  std::unique_ptr<engine::Shard> out = std::make_unique<Shard>(channel, *session);
+  co_return out;
+}
+
+void Session::take_answer_of_shard(const PreparedRead::Answer& answer, const Lease::Sent& sent) {
+  counters_.of(kReadCall).answered(answer.sent, answer.received, answer.trip);
+  lease_.renewed(sent);
+  // The first session says these of itself.
+  constexpr std::uint32_t kOfOneSession = SEQ4_STATUS_CB_PATH_DOWN_SESSION | SEQ4_STATUS_BACKCHANNEL_FAULT;
+  if (!recovering()) handle_status_flags(answer.status_flags & ~kOfOneSession);
+}
+
 engine::ServerHoldings Session::holdings() const {
   engine::ServerHoldings out = ClientLease::holdings();
   out.slots = slots_.table().size();

@@ -23,7 +23,8 @@
 //   lanes()          connections: which of them takes a call, BIND_CONN_TO_SESSION
 //   of ClientLease   what belongs to the client id (state/client_lease.h)
 //   inside           slots (slot_queue.h), client id and session (handshake.h), recovery, backchannel, READs
-//                    that need no call loop while all goes well (fast_reads.h)
+//                    that need no call loop while all goes well (fast_reads.h), and READs in further sessions
+//                    on other loops (shard.h)
 //
 // Recovery is one task at a time (session_recovery.h). Calls wait for it up to their own deadlines. When a connection
 // ends while another one is up, its calls are made again there, in their slots with their sequence ids, so
@@ -48,6 +49,7 @@
 #include "nfs4/session/handshake.h"
 #include "nfs4/session/lanes.h"
 #include "nfs4/session/session_recovery.h"
+#include "nfs4/session/shard.h"
 #include "nfs4/session/slot_queue.h"
 #include "nfs4/state/client_lease.h"
 
@@ -67,6 +69,16 @@ class Session final : public ClientLease {
   bool start_read(FastReadFile& file, engine::FastRead& read) override {
     return fast_reads_.start(file, read);
   }
+
+  std::unique_ptr<engine::ShardRead> prepare_read(FastReadFile& file, std::size_t size,
+                                                  std::uint64_t offset) override;
+  /// Makes a shard (shard.h) with this number, in place of the one before it. `channel`: its connection, on its loop,
+  /// which nothing else uses and which must outlive it. The shard connects when it begins.
+  async::Task<Result<std::unique_ptr<engine::Shard>>> make_shard(std::size_t number, rpc::Channel& channel,
+                                                                 async::TimePoint deadline);
+  /// Takes the answer to a READ that a shard has made. `sent`: a time before that.
+  void take_answer_of_shard(const PreparedRead::Answer& answer, const Lease::Sent& sent);
+  [[nodiscard]] Lease::Sent lease_at_turn() const { return lease_.at_turn(); }
 
   [[nodiscard]] Lanes& lanes() { return lanes_; }
   [[nodiscard]] const SessionFacts& facts() const override { return handshake_.facts(); }

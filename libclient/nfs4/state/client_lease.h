@@ -33,11 +33,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "async/tasks.h"
 #include "engine/fast_read.h"
+#include "engine/shard.h"
 #include "engine/statistics.h"
 #include "nfs4/compound/call_layer.h"
 #include "nfs4/state/background_copies.h"
@@ -88,6 +90,11 @@ class ClientLease : public CallLayer {
   /// Starts a READ by the fast path (session/fast_reads.h). Returns false if that is not possible now, or if
   /// there is no such path.
   virtual bool start_read(FastReadFile& /*file*/, engine::FastRead& /*read*/) { return false; }
+  /// Prepares a READ for a shard (engine/shard.h). Returns null if that is not possible now, or if there are no shards.
+  virtual std::unique_ptr<engine::ShardRead> prepare_read(FastReadFile& /*file*/, std::size_t /*size*/,
+                                                          std::uint64_t /*offset*/) {
+    return nullptr;
+  }
 
   // ---- the parts ----
   [[nodiscard]] Opens& opens() { return state_.opens; }

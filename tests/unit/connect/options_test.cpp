@@ -211,7 +211,7 @@ TEST_CASE("options: empty items in a list are harmless, and what stands before a
 }
 
 TEST_CASE("options: the help names every option once") {
-  CHECK(connect::option_help().size() == 29);
+  CHECK(connect::option_help().size() == 30);
   for (const connect::OptionHelp& help : connect::option_help()) {
     connect::Options o;
     const std::string text = message_of(o.set(help.name, "\x01"));

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# What shards=N brings to a program that reads in N threads: load_nfsrdma with blocking READs of 4 KiB at random on the
+# responder, with N shards and with none, in turn.
+#
+#   threads.sh [--threads "1 2 4 8"] [--rounds N] [--seconds S] [--options LIST]
+#
+# --threads   how many threads read; one line of results for each
+# --rounds    pairs of runs (5)
+# --seconds   of one run (2)
+# --options   more options for load_nfsrdma
+# Exit status: 0, 1 (a run failed), 2 (usage), 77 (skipped). README.md tells what is compared.
+threads='1 2 4 8' rounds=5 seconds=2 options=''
+# shellcheck source=options.sh
+. "$(dirname "$0")/options.sh"
+take_options 'threads rounds seconds options' '' "$@"
+here=$(cd "$(dirname "$0")" && pwd)
+bin=${NFSRDMA_BENCH_DIR:-$here/../../build/tests/bench}
+[ -x "$bin/responder" ] || { echo "no $bin/responder (cmake -DNFSRDMA_BENCH=ON, or set NFSRDMA_BENCH_DIR)"; exit 77; }
+work=$(mktemp -d) || exit 1
+# shellcheck source=servers.sh
+. "$here/servers.sh"
+trap 'stop_servers; rm -rf "$work"' EXIT
+
+start_server "$bin/responder" --file file=256M
+
+failures=0
+for count in $threads; do
+  for _ in $(seq "$rounds"); do
+    for shards in "$count" 0; do
+      if ! "$bin/load_nfsrdma" --port "$port" --options "shards=$shards${options:+,$options}" --threads --depth "$count" \
+        --size 4K --random --seconds "$seconds" 127.0.0.1 /file > "$work/out" 2> "$work/err"; then
+        echo "FAILED $count threads, $shards shards: $(tail -1 "$work/err")"
+        failures=$((failures + 1))
+        continue
+      fi
+      jq -c --arg name "$([ "$shards" = 0 ] && echo none || echo shards)" '.tool = $name' "$work/out" >> "$work/runs.$count"
+    done
+  done
+  python3 "$here/compare.py" --ours shards --peer none --rate ops_per_second --cpu cpu_us_per_op \
+    --title "$count threads, a shard for each, against none" "$work/runs.$count" || failures=$((failures + 1))
+done
+[ "$failures" = 0 ]
