@@ -25,7 +25,7 @@ async::Task<void> AnyWorker::rename() {
   for (const std::string& key : target.files(operation.begun())) commons_.unnamed.insert(key);
   commons_.unnamed.insert(moved.begin(), moved.end());
   const auto leaving = source.begin({""});
-  const auto coming = target.begin({});
+  const auto coming = target.begin({}, moved);
   commons_.may_lead(to, moved);
   forget_names({from, to});
   auto done = co_await fs().rename(kOwn, directory_, from, directory_, to);
@@ -90,7 +90,7 @@ async::Task<void> AnyWorker::link() {
     return believed != commons_.numbers.end() ? std::vector{believed->second}
                                               : source.files(operation.begun());
   };
-  const auto coming = target.begin({});
+  const auto coming = target.begin({}, linked_files());
   commons_.may_lead(to, linked_files());
   const std::uint64_t linked = kernel() != nullptr ? kernel()->version() : 0;
   auto done = co_await fs().link(kOwn, found->inode, directory_, to);

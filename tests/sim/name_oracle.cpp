@@ -6,11 +6,11 @@
 namespace nfsrdma::sim {
 
 NameOracle::NameOracle(OracleClock& clock) : clock_(clock) {
-  changes_.push_back({last_, 1, 1, true, false, {""}});
+  changes_.push_back({last_, 1, 1, true, false, {""}, {}});
 }
 
-NameOracle::ChangeId NameOracle::begin(std::vector<File> to) {
-  changes_.push_back({++last_, clock_.tick(), 0, true, false, std::move(to)});
+NameOracle::ChangeId NameOracle::begin(std::vector<File> to, std::vector<File> perhaps) {
+  changes_.push_back({++last_, clock_.tick(), 0, true, false, std::move(to), std::move(perhaps)});
   return last_;
 }
 
@@ -58,7 +58,7 @@ std::vector<NameOracle::File> NameOracle::files(Tick begun) const {
   std::vector<File> out;
   for (const Change& change : changes_) {
     if (!is_permitted(change, begun)) continue;
-    for (const File& file : change.to) {
+    for (const File& file : change.to.empty() ? change.perhaps : change.to) {
       if (!file.empty() && std::ranges::find(out, file) == out.end()) out.push_back(file);
     }
   }

@@ -25,8 +25,8 @@ class NameOracle {
   /// The name leads nowhere.
   explicit NameOracle(OracleClock& clock);
 
-  /// It is about to lead to one of these; none: to a file that is not known yet.
-  ChangeId begin(std::vector<File> to);
+  /// It is about to lead to one of these; none: to a file that is not known yet, `perhaps` to one of those.
+  ChangeId begin(std::vector<File> to, std::vector<File> perhaps = {});
   /// `sure`: false if the name may lead elsewhere although the change was made.
   void end(ChangeId change, Outcome outcome, std::vector<File> to, bool sure = true);
 
@@ -46,7 +46,7 @@ class NameOracle {
     ChangeId id = 0;
     Tick begun = 0, ended = 0;
     bool sure = true, loose = false;
-    std::vector<File> to;
+    std::vector<File> to, perhaps;
   };
   [[nodiscard]] bool is_permitted(const Change& change, Tick begun) const;
   void prune();

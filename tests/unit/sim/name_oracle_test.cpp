@@ -94,4 +94,16 @@ TEST_CASE("F10 sim: name oracle: a file that was unlinked is found only by who a
   }
 }
 
+TEST_CASE(
+    "F10 sim: name oracle: a name that a file is being moved to may lead to that file before it is known") {
+  OracleClock clock;
+  NameOracle name(clock);
+  const auto change = name.begin({}, {"x"});
+  const Tick then = clock.tick();
+  CHECK(name.files(then) == std::vector<NameOracle::File>{"x"});
+  CHECK(name.may_lead_to_unknown(then));
+  name.end(change, NameOutcome::done, {"y"});
+  CHECK(name.files(clock.tick()) == std::vector<NameOracle::File>{"y"});
+}
+
 }  // namespace nfsrdma::sim
