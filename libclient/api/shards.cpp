@@ -250,7 +250,7 @@ std::optional<Error> Shards::read_in(Place& place, engine::ShardRead& read, std:
 
 // ---- for all shards ----
 
-std::size_t Shards::cancel_if(const std::function<bool(const Reading&)>& wanted) {
+std::size_t Shards::cancel_if(async::FunctionRef<bool(const Reading&)> wanted) {
   std::size_t count = 0;
   for (const auto& place : places_) {
     const Crew::Inside inside(place->crew);

@@ -15,7 +15,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,6 +23,7 @@
 
 #include "api/crew.h"
 #include "async/backoff.h"
+#include "async/function_ref.h"
 #include "async/tasks.h"
 #include "connect/server.h"
 #include "engine/engine.h"
@@ -70,7 +70,7 @@ class Shards {
   void want(Place& place);
   async::Task<void> make(Place& place);
   std::optional<Error> read_in(Place& place, engine::ShardRead& read, std::span<std::byte> data, How& how);
-  std::size_t cancel_if(const std::function<bool(const Reading&)>& wanted);
+  std::size_t cancel_if(async::FunctionRef<bool(const Reading&)> wanted);
 
   ClientCore& client_;
   connect::Server& server_;

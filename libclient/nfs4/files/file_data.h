@@ -46,15 +46,11 @@ class FileData : private writing::Writer, private FastReadFile {
   }
   /// Starts a read by the fast path, as ServerFile::start() has it.
   bool start(engine::FastRead& read) {
-    if (in_doubt() || asks_for_holes()) return false;
-    passed_over_holes();
-    return session_.start_read(*this, read);  // the file may no longer exist afterwards
+    return is_plain_read() && session_.start_read(*this, read);  // the file may no longer exist afterwards
   }
   /// Prepares a read for a shard, as ServerFile::prepare_read() has it.
   std::unique_ptr<engine::ShardRead> prepare_read(std::size_t size, std::uint64_t offset) {
-    if (in_doubt() || asks_for_holes()) return nullptr;
-    passed_over_holes();
-    return session_.prepare_read(*this, size, offset);
+    return is_plain_read() ? session_.prepare_read(*this, size, offset) : nullptr;
   }
   /// `stable`: with UNSTABLE4 commit() makes the data safe; with DATA_SYNC4 or FILE_SYNC4 it is safe when
   /// this returns. `after`, `memory`: see UnstableData.
@@ -147,6 +143,12 @@ class FileData : private writing::Writer, private FastReadFile {
   [[nodiscard]] bool asks_for_holes() const {
     const HoleHint* const hint = hole_hint();
     return hint != nullptr && session_.hole_reads().wanted(*hint);
+  }
+  /// Whether the next read may be one READ that needs none of read_all(). If so, the hint on holes counts it.
+  [[nodiscard]] bool is_plain_read() {
+    if (in_doubt() || asks_for_holes()) return false;
+    passed_over_holes();
+    return true;
   }
   void passed_over_holes() {
     if (HoleHint* const hint = hole_hint()) hint->passed_over();

@@ -267,12 +267,8 @@ async::Task<Result<Handshake::Created>> Handshake::create(Which which, async::Ti
                                                           nfsstat4& status) {
   status = NFS4_OK;
   const async::Mutex::Lock turn = co_await creating_.lock(deadline);
-  if (!turn) {
-    co_return Error(ErrorKind::timeout, ETIMEDOUT, "CREATE_SESSION", parts_.calls.server(),
-                    "the server has not answered the CREATE_SESSION before; check the server");
-  }
-  if (unanswered_ && *unanswered_ != which) co_await settle_unanswered(deadline);
-  if (unanswered_ && *unanswered_ != which) {
+  if (turn && unanswered_ && *unanswered_ != which) co_await settle_unanswered(deadline);
+  if (!turn || (unanswered_ && *unanswered_ != which)) {
     co_return Error(ErrorKind::timeout, ETIMEDOUT, "CREATE_SESSION", parts_.calls.server(),
                     "the server has not answered the CREATE_SESSION before; check the server");
   }
