@@ -19,6 +19,7 @@ class WithCrc final : public fabric::Incoming {
       : incoming_(std::move(incoming)), crc_(crc) {}
   [[nodiscard]] fabric::ConstBytes private_data() const override { return incoming_->private_data(); }
   [[nodiscard]] const std::string& peer_name() const override { return incoming_->peer_name(); }
+  [[nodiscard]] bool move_to(async::Loop& loop) override { return incoming_->move_to(loop); }
   [[nodiscard]] Result<std::unique_ptr<fabric::Connection>> accept(std::vector<std::byte> private_data,
                                                                    fabric::Handler& handler) override {
     return incoming_->accept(iwarp::AcceptOptions{std::move(private_data), crc_, {}}, handler);

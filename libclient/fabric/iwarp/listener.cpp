@@ -32,7 +32,7 @@ void reject_and_close(Socket& socket, const Responder& responder, ConstBytes pri
 
 Incoming::Incoming(async::Loop& loop, Socket socket, std::string peer, Responder responder,
                    std::vector<std::byte> early)
-    : loop_(loop),
+    : loop_(&loop),
       socket_(std::move(socket)),
       peer_(std::move(peer)),
       responder_(std::move(responder)),
@@ -56,7 +56,7 @@ Result<std::unique_ptr<Connection>> Incoming::accept(const AcceptOptions& option
     socket_.reset();
     return Error{ErrorKind::connection, ECONNRESET, "accept", peer_, "the peer closed the connection"};
   }
-  return std::unique_ptr<Connection>(std::make_unique<TcpConnection>(loop_, std::move(socket_), peer_,
+  return std::unique_ptr<Connection>(std::make_unique<TcpConnection>(*loop_, std::move(socket_), peer_,
                                                                      *agreement, std::move(early_), handler));
 }
 

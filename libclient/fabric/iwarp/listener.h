@@ -45,6 +45,11 @@ class Incoming final : public fabric::Incoming {
   [[nodiscard]] ConstBytes private_data() const override { return responder_.request().private_data; }
   [[nodiscard]] const MpaFrame& request() const { return responder_.request(); }
   [[nodiscard]] const std::string& peer_name() const override { return peer_; }
+  /// Always possible, because nothing of an undecided request is registered with a loop.
+  [[nodiscard]] bool move_to(async::Loop& loop) override {
+    loop_ = &loop;
+    return true;
+  }
 
   /// Replies, and hands the connection over; on_established() follows from the loop. Returns an Error if the
   /// options and the Request do not fit together (the Request is then rejected) or if the peer has gone.
@@ -55,7 +60,7 @@ class Incoming final : public fabric::Incoming {
   void reject(ConstBytes private_data) override;
 
  private:
-  async::Loop& loop_;
+  async::Loop* loop_;
   Socket socket_;
   std::string peer_;
   Responder responder_;

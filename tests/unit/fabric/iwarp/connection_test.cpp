@@ -242,6 +242,33 @@ TEST_CASE("tcp: a server that forbids CRC, as Linux does, and one that rejects e
   CHECK(asked == 3);
 }
 
+TEST_CASE("tcp: a request is accepted on another loop than the listener's") {
+  async::Loop loop, other;
+  Recorder client, server;
+  std::unique_ptr<Incoming> undecided;
+  const auto listener = Listener::listen(loop, loopback(0), [&](std::unique_ptr<Incoming> incoming) {
+    CHECK(incoming->move_to(other));
+    undecided = std::move(incoming);
+  });
+  REQUIRE(listener);
+  const auto connection = iwarp::connect(loop, to((*listener)->port(), loop), client);
+  connection->post_receive(ReceiveBuffer(100));
+  run_until(loop, [&] { return undecided != nullptr; });
+  auto accepted = undecided->accept(AcceptOptions{}, server);
+  REQUIRE(accepted);
+  run_until(loop, [&] { return client.established.has_value(); });
+  // The listener's loop does nothing for the connection.
+  CHECK_FALSE(server.established);
+  run_until(other, [&] { return server.established.has_value(); });
+  (*accepted)->post_receive(ReceiveBuffer(100));
+  const std::vector<std::byte> data(10, std::byte{5});
+  const ConstBytes pieces[] = {data};
+  connection->post_send({.cookie = 1, .pieces = pieces, .invalidate = {}, .solicited = false});
+  loop.end_turn();
+  run_until(other, [&] { return server.messages.size() == 1; });
+  CHECK(server.messages.front() == data);
+}
+
 TEST_CASE("tcp: nobody listens") {
   async::Loop loop;
   std::uint16_t port = 0;
