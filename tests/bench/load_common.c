@@ -202,6 +202,10 @@ static const unsigned char* map_copy(const char* path, uint64_t size) {
   return at;
 }
 
+static uint64_t random_state_of(uint64_t seed) {
+  return seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+}
+
 void load_begin(struct load_run* run, const struct load_options* options, uint64_t file_size) {
   memset(run, 0, sizeof *run);
   run->options = options;
@@ -211,7 +215,8 @@ void load_begin(struct load_run* run, const struct load_options* options, uint64
   if (options->random) run->blocks = file_size / options->size;
   if (run->blocks == 0) load_die("load", options->path, "the file is shorter than one READ");
   if (options->local_copy != NULL) run->expected = map_copy(options->local_copy, file_size);
-  run->random_state = options->seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+  run->random_state = random_state_of(options->seed);
+  run->count = options->count;
   run->cpu_begun = cpu_seconds();
   run->begun_at = load_now();
   run->until = options->count != 0 ? UINT64_MAX : run->begun_at + (uint64_t)(options->seconds * 1e9);
@@ -234,7 +239,7 @@ static uint64_t next_block(struct load_run* run) {
 }
 
 int load_next(struct load_run* run, uint64_t now, uint64_t* offset, size_t* length) {
-  if (run->options->count != 0 ? run->started >= run->options->count : now >= run->until) return 0;
+  if (run->count != 0 ? run->started >= run->count : now >= run->until) return 0;
   ++run->started;
   *offset = next_block(run) * run->options->size;
   const uint64_t left = run->file_size - *offset;
@@ -264,7 +269,28 @@ void load_finished(struct load_run* run, uint64_t started_at, uint64_t now, uint
 
 int load_is_over(const struct load_run* run) {
   if (run->ended != run->started) return 0;
-  return run->options->count != 0 ? run->started >= run->options->count : load_now() >= run->until;
+  return run->count != 0 ? run->started >= run->count : load_now() >= run->until;
+}
+
+void load_part(const struct load_run* whole, unsigned number, unsigned parts, struct load_run* part) {
+  *part = *whole;
+  part->random_state = random_state_of(whole->options->seed + number);
+  part->next_block = whole->blocks * number / parts;
+  if (whole->count == 0) return;
+  part->count = whole->count / parts + (number < whole->count % parts);
+  /* A count of none would mean that time is the limit. */
+  if (part->count == 0) part->until = 0;
+}
+
+void load_add(struct load_run* whole, const struct load_run* part) {
+  for (unsigned i = 0; i < load_most_latency_buckets; ++i)
+    whole->latencies.buckets[i] += part->latencies.buckets[i];
+  whole->latencies.sum += part->latencies.sum;
+  if (part->latencies.largest > whole->latencies.largest) whole->latencies.largest = part->latencies.largest;
+  whole->started += part->started;
+  whole->ended += part->ended;
+  whole->bytes += part->bytes;
+  if (part->ended_at > whole->ended_at) whole->ended_at = part->ended_at;
 }
 
 void load_report(struct load_run* run, const char* tool, const char* protocol) {

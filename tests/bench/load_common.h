@@ -2,7 +2,7 @@
  * print. In C, because one of them is C; and shared, so that a difference between their numbers is not one of
  * these.
  *
- * Not thread-safe. A wrong option ends the program with status 2, anything else that fails with status 1. */
+ * A run belongs to one thread; several threads have a part each (load_part()). A wrong option ends the program with status 2, anything else that fails with status 1. */
 #pragma once
 
 #include <stddef.h>
@@ -45,6 +45,7 @@ struct load_run {
   const struct load_options* options;
   uint64_t file_size;
   const unsigned char* expected; /* the local copy, mapped; null without --verify */
+  uint64_t count;                /* 0: until `until` */
   uint64_t blocks, next_block, random_state;
   uint64_t started, ended, bytes;
   uint64_t begun_at, ended_at, until; /* nanoseconds */
@@ -63,6 +64,10 @@ int load_next(struct load_run* run, uint64_t now, uint64_t* offset, size_t* leng
 /* One READ or WRITE ended well: `data` may be null without --verify. Ends the program where the bytes are wrong. */
 void load_finished(struct load_run* run, uint64_t started_at, uint64_t now, uint64_t offset, size_t expected,
                    size_t got, const void* data);
+/* Makes the run of one of several threads of a run that has begun: its part of the count, and offsets of its own.
+ * The thread uses the part alone; load_add() adds what it did to the whole when it has ended. */
+void load_part(const struct load_run* whole, unsigned number, unsigned parts, struct load_run* part);
+void load_add(struct load_run* whole, const struct load_run* part);
 int load_is_over(const struct load_run* run);
 void load_report(struct load_run* run, const char* tool, const char* protocol);
 

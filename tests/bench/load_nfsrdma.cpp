@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <thread>
@@ -58,22 +57,33 @@ class Lane {
   std::size_t length_ = 0;
 };
 
-/// One thread's part of the run. The mutex is the run's.
-void read_on_a_thread(nfsrdma::File& file, load_run& run, std::mutex& mutex, std::byte* buffer) {
+/// One thread's part of the run.
+void read_on_a_thread(nfsrdma::File& file, load_run& part, std::byte* buffer) {
   std::uint64_t started = load_now(), offset = 0;
   std::size_t length = 0;
-  for (;;) {
-    {
-      const std::lock_guard lock(mutex);
-      if (load_next(&run, started, &offset, &length) == 0) return;
-    }
+  while (load_next(&part, started, &offset, &length) != 0) {
     const auto got = file.read({buffer, length}, offset);
     if (!got) die(got.error());
     const std::uint64_t now = load_now();
-    const std::lock_guard lock(mutex);
-    load_finished(&run, started, now, offset, length, *got, buffer);
+    load_finished(&part, started, now, offset, length, *got, buffer);
     started = now;
   }
+}
+
+/// Blocking READs by as many threads as READs are to be in flight. The threads share the file and nothing of the measuring.
+void read_on_threads(nfsrdma::File& file, load_run& run, std::byte* buffers, std::size_t stride,
+                     unsigned depth) {
+  std::vector<std::unique_ptr<load_run>> parts;
+  for (unsigned i = 0; i < depth; ++i) {
+    parts.push_back(std::make_unique<load_run>());
+    load_part(&run, i, depth, parts.back().get());
+  }
+  std::vector<std::jthread> threads;
+  threads.reserve(depth);
+  for (unsigned i = 0; i < depth; ++i)
+    threads.emplace_back([&, i] { read_on_a_thread(file, *parts[i], buffers + i * stride); });
+  threads.clear();
+  for (const auto& part : parts) load_add(&run, part.get());
 }
 
 /// READs of the C interface, whose completions come from a queue, as many at a time as there are.
@@ -152,11 +162,7 @@ void run_load(const load_options& options) {
   if (options.queue != 0) {
     read_by_queue((*client)->handle(), (*file)->handle(), *run, buffers.get(), stride, options.depth);
   } else if (options.threads != 0) {
-    std::mutex mutex;
-    std::vector<std::jthread> threads;
-    for (unsigned i = 0; i < options.depth; ++i) {
-      threads.emplace_back([&, i] { read_on_a_thread(**file, *run, mutex, buffers.get() + i * stride); });
-    }
+    read_on_threads(**file, *run, buffers.get(), stride, options.depth);
   } else {
     std::vector<Lane> lanes;
     std::shared_ptr<const void> keeper;
