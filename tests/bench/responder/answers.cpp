@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <ctime>
 #include <limits>
 
 #include "responder/attributes.h"
@@ -45,7 +44,7 @@ void set_data(Node& node, std::uint64_t offset, ConstBytes data) {
     std::byte* const to = node.memory->data() + offset;
     if (data.data() != to) std::memcpy(to, data.data(), data.size());
   }
-  node.size = std::max<std::uint64_t>(node.size, offset + data.size());
+  node.size.raise_to(offset + data.size());
   node.touch();
 }
 
@@ -56,20 +55,28 @@ ConstBytes read_data(In& in, const Placed* placed) {
   return is_it ? placed->data : in.bytes(length);
 }
 
-std::size_t put_data(xdr::Encoder& out, Reply& reply, Node& node, std::uint64_t offset, std::uint32_t count) {
-  const std::uint64_t there = offset < node.size ? node.size - offset : 0;
+std::size_t put_data(xdr::Encoder& out, Reply& reply, Node& node, const Access& access, std::uint64_t offset,
+                     std::uint32_t count) {
+  const std::uint64_t end = node.size;
+  const std::uint64_t there = offset < end ? end - offset : 0;
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>({count, there, kMostData}));
   if (size == 0) reply.empty.push_back(reply.message.items.size());
   out.eligible(size == 0 ? ConstBytes() : ConstBytes(node.memory->data() + offset, size));
-  if (size != 0) reply.memories.push_back(node.memory);
+  if (size != 0) reply.memories.push_back(node.memory_for(access));
   return size;
 }
 
 /// One COMPOUND.
 class Answers::Compound {
  public:
-  Compound(Answers& server, In& in, const Placed* placed, Identity caller, Reply& reply)
-      : server_(server), in_(in), placed_(placed), caller_(caller), reply_(reply), out_(reply.message) {}
+  Compound(Answers& server, Access& access, In& in, const Placed* placed, Identity caller, Reply& reply)
+      : server_(server),
+        access_(access),
+        in_(in),
+        placed_(placed),
+        caller_(caller),
+        reply_(reply),
+        out_(reply.message) {}
 
   void run() {
     const ConstBytes tag = in_.opaque();
@@ -115,6 +122,16 @@ class Answers::Compound {
     node_ = found;
     return NFS4_OK;
   }
+  /// Called before the COMPOUND changes the tree. Returns false if another thread has removed the current node.
+  bool exclude_others() {
+    if (access_.excludes_others()) return true;
+    const NodeId here = node_ != nullptr ? node_->id : 0;
+    const NodeId saved = saved_ != nullptr ? saved_->id : 0;
+    access_.exclude_others();
+    node_ = server_.tree_.find(here);
+    saved_ = server_.tree_.find(saved);
+    return node_ != nullptr;
+  }
   std::uint32_t go_to(NodeId id) {
     node_ = server_.tree_.find(id);
     return node_ != nullptr ? NFS4_OK : NFS4ERR_STALE;
@@ -127,11 +144,12 @@ class Answers::Compound {
   void put_stateid(std::uint32_t number) {
     out_.u32(number);
     out_.u32(0);
-    out_.u64(++server_.given_);
+    out_.u64(server_.next_number());
   }
   void put_verifier() { out_.u64(server_.boot_); }
 
   Answers& server_;
+  Access& access_;
   In& in_;
   const Placed* const placed_;
   const Identity caller_;
@@ -186,7 +204,7 @@ std::uint32_t Answers::Compound::one(std::uint32_t operation) {
       in_.opaque();
       in_.opaque();
       in_.u32();
-      out_.u64(server_.boot_ + ++server_.given_);
+      out_.u64(server_.boot_ + server_.next_number());
       put_verifier();
       return NFS4_OK;
     case OP_SETCLIENTID_CONFIRM:
@@ -221,6 +239,7 @@ std::uint32_t Answers::Compound::one(std::uint32_t operation) {
       put_attributes(out_, read_bitmap(in_), *node_);
       return NFS4_OK;
     case OP_SETATTR: {
+      if (!exclude_others()) return NFS4ERR_STALE;
       in_.bytes(kStateid);
       Wanted taken;
       const bool done = take_attributes(in_, node_, taken);
@@ -265,6 +284,7 @@ std::uint32_t Answers::Compound::one(std::uint32_t operation) {
     case OP_CREATE:
       return create();
     case OP_REMOVE: {
+      if (!exclude_others()) return NFS4ERR_STALE;
       const std::string_view name = in_.text();
       const std::uint64_t before = node_->change;
       if (server_.tree_.look_up(*node_, name) == nullptr) return NFS4ERR_NOENT;
@@ -273,6 +293,7 @@ std::uint32_t Answers::Compound::one(std::uint32_t operation) {
       return NFS4_OK;
     }
     case OP_RENAME: {
+      if (!exclude_others()) return NFS4ERR_STALE;
       const std::string_view from = in_.text(), to = in_.text();
       if (saved_ == nullptr) return NFS4ERR_NOFILEHANDLE;
       const std::uint64_t before_there = saved_->change, before_here = node_->change;
@@ -293,7 +314,7 @@ std::uint32_t Answers::Compound::exchange_id() {
   in_.opaque();
   in_.u32();
   // SP4_NONE is what it gives, whatever was asked for; what else stands there is the last of this COMPOUND.
-  out_.u64(server_.boot_ + ++server_.given_);
+  out_.u64(server_.boot_ + server_.next_number());
   out_.u32(1);
   out_.u32(EXCHGID4_FLAG_USE_NON_PNFS);
   out_.u32(0);
@@ -361,8 +382,9 @@ std::uint32_t Answers::Compound::open() {
   in_.u32();
   in_.u64();
   in_.opaque();
-  Node& directory = *node_;
   const bool creates = in_.u32() == 1;
+  if (creates && !exclude_others()) return NFS4ERR_STALE;
+  Node& directory = *node_;
   const std::uint32_t how = creates ? in_.u32() : kUnchecked;
   if (how == kExclusive || how == kExclusive41) in_.u64();
   // What is to be set is known before what it is to be set on.
@@ -420,6 +442,7 @@ void Answers::Compound::put_delegation(std::uint32_t access) {
 
 std::uint32_t Answers::Compound::create() {
   constexpr std::uint32_t kDirectory = 2;
+  if (!exclude_others()) return NFS4ERR_STALE;
   if (in_.u32() != kDirectory) return NFS4ERR_NOTSUPP;
   const std::string_view name = in_.text();
   if (!node_->is_directory) return NFS4ERR_NOTDIR;
@@ -443,7 +466,7 @@ std::uint32_t Answers::Compound::read() {
   if (node_->is_directory) return NFS4ERR_ISDIR;
   const std::size_t eof_at = out_.position();
   out_.u32(0);
-  const std::size_t size = put_data(out_, reply_, *node_, offset, count);
+  const std::size_t size = put_data(out_, reply_, *node_, access_, offset, count);
   set_u32(out_, eof_at, offset + size >= node_->size ? 1 : 0);
   return NFS4_OK;
 }
@@ -455,7 +478,11 @@ std::uint32_t Answers::Compound::write() {
   const ConstBytes data = read_data(in_, placed_);
   if (!in_.ok()) return NFS4ERR_BADXDR;
   if (node_->is_directory) return NFS4ERR_ISDIR;
-  if (!node_->reach(offset + data.size())) return NFS4ERR_FBIG;
+  const std::uint64_t end = offset + data.size();
+  if (!node_->has_room(end)) {
+    if (!exclude_others()) return NFS4ERR_STALE;
+    if (!node_->reach(end)) return NFS4ERR_FBIG;
+  }
   set_data(*node_, offset, data);
   out_.u32(static_cast<std::uint32_t>(data.size()));
   out_.u32(stable);
@@ -493,8 +520,8 @@ std::uint32_t Answers::Compound::read_directory() {
   return NFS4_OK;
 }
 
-Answers::Answers(Tree& tree, bool delegates)
-    : tree_(tree), delegates_(delegates), boot_(static_cast<std::uint64_t>(::time(nullptr)) << 24) {}
+Answers::Answers(const Server& server, unsigned thread)
+    : tree_(server.tree), delegates_(server.delegates), boot_(server.boot), thread_(thread), given_(thread) {}
 
 std::optional<Place> Answers::place_of(ConstBytes call, std::size_t position, std::size_t length) {
   In in(call);
@@ -505,6 +532,7 @@ std::optional<Place> Answers::place_of(ConstBytes call, std::size_t position, st
     in.u32();
     in.opaque();
   }
+  Access access(tree_.lock(), thread_);
   Node* node = nullptr;
   std::uint64_t offset = 0;
   if (version == 3 && procedure == Version3::kWrite) {
@@ -529,8 +557,14 @@ std::optional<Place> Answers::place_of(ConstBytes call, std::size_t position, st
     in.u64();
   }
   const bool is_there = in.ok() && in.position() == position && node != nullptr && !node->is_directory;
-  if (!is_there || !node->reach(offset + length)) return std::nullopt;
-  return Place{node->memory, {node->memory->data() + offset, length}};
+  if (!is_there || length == 0) return std::nullopt;
+  if (!node->has_room(offset + length)) {
+    const NodeId id = node->id;
+    access.exclude_others();
+    node = tree_.find(id);
+    if (node == nullptr || !node->reach(offset + length)) return std::nullopt;
+  }
+  return Place{node->memory_for(access), {node->memory->data() + offset, length}};
 }
 
 bool Answers::answer(ConstBytes call, const Placed* placed, Reply& reply) {
@@ -553,11 +587,12 @@ bool Answers::answer(ConstBytes call, const Placed* placed, Reply& reply) {
   }
   put_reply_head(out, xid);
   if (procedure == 0) return true;
+  Access access(tree_.lock(), thread_);
   if (is_nfs && version == 4) {
-    Compound(*this, in, placed, caller, reply).run();
+    Compound(*this, access, in, placed, caller, reply).run();
     return true;
   }
-  Version3 three(tree_, boot_, in, placed, caller, reply);
+  Version3 three(tree_, boot_, access, in, placed, caller, reply);
   const bool known = program == kMountProgram     ? three.mount(procedure)
                      : program == kPortmapProgram ? false
                                                   : three.run(procedure);

@@ -6,7 +6,9 @@
 //     if (!answers.answer(call, nullptr, reply)) …not a Call…
 //     …reply.message: the stream, and beside it the bytes that READ gives, where the file has them…
 //
-// Confined to one thread.
+// Thread-safety: confined to one thread. Several threads may answer from one Tree, each with Answers of its own. They wait
+// for one another only while one of them answers a call that changes the tree, or that writes more than the memory of its file
+// has room for.
 #pragma once
 
 #include <cstddef>
@@ -53,8 +55,15 @@ struct Place {
 
 class Answers {
  public:
-  /// `delegates`: whoever wants a delegation has it, and it is never recalled: for one client.
-  Answers(Tree& tree, bool delegates);
+  /// What all threads of a server have in common.
+  struct Server {
+    Tree& tree;
+    /// Whoever wants a delegation has it, and it is never recalled: for one client.
+    bool delegates = false;
+    /// Tells one start of the server from another.
+    std::uint64_t boot;
+  };
+  Answers(const Server& server, unsigned thread);
 
   /// Of a Call whose argument at `position` is still to come. None: the Call is none that is known here.
   std::optional<Place> place_of(xdr::ConstBytes call, std::size_t position, std::size_t length);
@@ -66,10 +75,14 @@ class Answers {
  private:
   class Compound;
 
+  /// Returns a number that was not given out before, by this thread or another.
+  std::uint64_t next_number() { return given_ += tree_.lock().threads(); }
+
   Tree& tree_;
   const bool delegates_;
   const std::uint64_t boot_;
-  std::uint64_t calls_ = 0, given_ = 0;
+  const unsigned thread_;
+  std::uint64_t calls_ = 0, given_;
 };
 
 }  // namespace nfsrdma::bench

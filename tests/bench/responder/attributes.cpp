@@ -108,7 +108,7 @@ void put_value(xdr::Encoder& out, std::uint32_t number, const Node& node) {
       return out.u64(node.change);
     case FATTR4_SIZE:
     case FATTR4_SPACE_USED:
-      return out.u64(node.is_directory ? 4096 : node.size);
+      return out.u64(node.is_directory ? 4096 : node.size.get());
     case FATTR4_FSID:
       out.u64(1);
       return out.u64(0);

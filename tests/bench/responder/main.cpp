@@ -12,13 +12,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "bridge/listen.h"
-#include "responder/rdma_side.h"
-#include "responder/tcp_side.h"
+#include "responder/worker.h"
 
 namespace nfsrdma::bench {
 namespace {
@@ -40,6 +42,15 @@ std::uint64_t size_of(std::string_view text) {
   if (fault != std::errc() || unit.size() > 1 || at == std::string_view::npos)
     die("no size: " + std::string(text));
   return unit.empty() ? out : out << (10 * (at + 1));
+}
+
+unsigned threads_of(const std::string& text) {
+  constexpr unsigned kMost = 256;
+  unsigned out = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (fault != std::errc() || end != text.data() + text.size() || out == 0 || out > kMost)
+    die("--threads takes a number from 1 to " + std::to_string(kMost) + ", not '" + text + "'");
+  return out;
 }
 
 void fill(Node& node, std::uint64_t size) {
@@ -90,13 +101,15 @@ sockaddr_storage socket_address(const std::string& text, std::uint16_t port) {
 
 int run(int argc, char** argv) {
   po::options_description known("responder [options]: answers NFS from memory");
-  std::string fabric, address;
+  std::string fabric, address, thread_count;
   std::uint16_t port = 0, tcp_port = 0;
   known.add_options()("help", "this text");
   known.add_options()("fabric", po::value(&fabric)->default_value("iwarp"), "iwarp or verbs");
   known.add_options()("address", po::value(&address)->default_value("127.0.0.1"), "to listen on for RDMA");
   known.add_options()("port", po::value(&port)->default_value(0), "for RDMA; 0: any, which is printed");
   known.add_options()("tcp-port", po::value(&tcp_port)->default_value(0), "for TCP, NFS and MOUNT both");
+  known.add_options()("threads", po::value(&thread_count)->default_value("1"),
+                      "that share the connections; verbs takes one only");
   known.add_options()("file", po::value<std::vector<std::string>>(), "NAME=SIZE or NAME=@FILE");
   known.add_options()("many", po::value<std::vector<std::string>>(), "DIRECTORY=COUNTxSIZE");
   known.add_options()("delegations", "grants them, and never asks for one back: for one client");
@@ -107,7 +120,10 @@ int run(int argc, char** argv) {
     std::cout << known;
     return 0;
   }
-  Tree tree;
+  const unsigned threads = threads_of(thread_count);
+  if (threads > 1 && fabric != "iwarp")
+    die("--threads above 1 works with --fabric iwarp only, not with " + fabric);
+  Tree tree(threads);
   const auto all = [&given](const char* name) {
     return given.count(name) != 0 ? given[name].as<std::vector<std::string>>() : std::vector<std::string>();
   };
@@ -119,23 +135,37 @@ int run(int argc, char** argv) {
   sigaddset(&ends, SIGINT);
   sigaddset(&ends, SIGTERM);
   (void)::sigprocmask(SIG_BLOCK, &ends, nullptr);
-  async::Loop loop;
+  const Answers::Server server{.tree = tree,
+                               .delegates = given.count("delegations") != 0,
+                               .boot = static_cast<std::uint64_t>(::time(nullptr)) << 24};
+  // The first is this thread. It listens, and shares out the connections to all of them in turn.
+  std::vector<std::unique_ptr<Worker>> workers;
+  workers.reserve(threads);
+  for (unsigned i = 0; i < threads; ++i) workers.push_back(std::make_unique<Worker>(server, i));
+  Worker& first = *workers.front();
+  async::Loop& loop = first.loop();
   bool over = false;
   const int signals = ::signalfd(-1, &ends, SFD_CLOEXEC);
   loop.watch(signals, EPOLLIN, [&over](std::uint32_t) { over = true; });
 
-  Answers answers(tree, given.count("delegations") != 0);
-  RdmaSide rdma(loop, answers);
-  TcpSide tcp(loop, answers);
+  std::size_t next_rdma = 0, next_tcp = 0;
   auto listener =
       bridge::listen(loop, {.fabric = fabric, .crc = {}, .queues = {}}, socket_address(address, port),
-                     [&rdma](auto incoming) { rdma.accept(std::move(incoming)); });
+                     [&](auto incoming) { workers[next_rdma++ % threads]->give(std::move(incoming)); });
   if (!listener) die(listener.error().text());
-  if (auto done = tcp.listen(tcp_port); !done) die(done.error().text());
-  std::printf("port=%u tcp_port=%u\n", (*listener)->port(), tcp.port());
+  if (threads > 1)
+    first.tcp().hand_over([&](auto client) { workers[next_tcp++ % threads]->give(std::move(client)); });
+  if (auto done = first.tcp().listen(tcp_port); !done) die(done.error().text());
+  for (unsigned i = 1; i < threads; ++i) workers[i]->start();
+  std::printf("port=%u tcp_port=%u\n", (*listener)->port(), first.tcp().port());
   (void)std::fflush(stdout);
   while (!over) loop.turn(async::TimePoint::max());
-  std::fprintf(stderr, "responder: %llu calls answered\n", static_cast<unsigned long long>(answers.calls()));
+  std::uint64_t calls = 0;
+  for (const auto& one : workers) {
+    one->stop();
+    calls += one->calls();
+  }
+  std::fprintf(stderr, "responder: %llu calls answered\n", static_cast<unsigned long long>(calls));
   loop.unwatch(signals);
   ::close(signals);
   return 0;

@@ -22,6 +22,7 @@ class RdmaSide {
   RdmaSide(const RdmaSide&) = delete;
   RdmaSide& operator=(const RdmaSide&) = delete;
 
+  /// The connection lives on this loop: the Incoming is the listener's of this loop, or was moved to it.
   void accept(std::unique_ptr<fabric::Incoming> incoming);
 
  private:

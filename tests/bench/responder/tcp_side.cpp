@@ -16,7 +16,10 @@
 namespace nfsrdma::bench {
 namespace {
 
+constexpr int kBacklog = 128;
 constexpr std::size_t kInput = 4U << 20;
+/// Octets of a record up to the Call's program: the record mark, the XID, the type and the RPC version are in front of it.
+constexpr std::size_t kFirstWords = 20;
 constexpr std::uint32_t kLast = 0x80000000U;
 constexpr std::size_t kPieces = 64;
 constexpr std::array<std::byte, 4> kZeros{};
@@ -86,7 +89,7 @@ Status TcpSide::listen(std::uint16_t port) {
   address.sin_port = htons(port);
   socklen_t length = sizeof address;
   auto* const any = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(listening_, any, length) != 0 || ::listen(listening_, 16) != 0 ||
+  if (::bind(listening_, any, length) != 0 || ::listen(listening_, kBacklog) != 0 ||
       ::getsockname(listening_, any, &length) != 0) {
     const int why = errno;
     return Error(ErrorKind::local, why, "listen", "port " + std::to_string(port), std::strerror(why));
@@ -102,14 +105,27 @@ void TcpSide::on_acceptable() {
     if (fd < 0) return;
     const int on = 1;
     (void)::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    clients_[fd].input.resize(kInput);
-    loop_.watch(fd, EPOLLIN, [this, fd](std::uint32_t events) { on_ready(fd, events); });
+    Client client;
+    client.socket = async::Descriptor(fd);
+    client.input.resize(kInput);
+    adopt(std::move(client));
   }
+}
+
+int TcpSide::adopt(Client client) {
+  const int fd = client.socket.get();
+  clients_[fd] = std::move(client);
+  loop_.watch(fd, EPOLLIN, [this, fd](std::uint32_t events) { on_ready(fd, events); });
+  return fd;
+}
+
+void TcpSide::take(Client client) {
+  client.is_new = false;
+  on_ready(adopt(std::move(client)), EPOLLIN);
 }
 
 void TcpSide::drop(int fd) {
   loop_.unwatch(fd);
-  ::close(fd);
   clients_.erase(fd);
 }
 
@@ -117,6 +133,17 @@ void TcpSide::on_ready(int fd, std::uint32_t events) {
   Client& client = clients_[fd];
   const bool readable = (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0;
   if (readable && !receive(fd, client)) return drop(fd);
+  if (client.is_new && hand_over_) {
+    if (client.end < kFirstWords) return;
+    if (calls_nfs(client)) {
+      loop_.unwatch(fd);
+      Client leaves = std::move(client);
+      clients_.erase(fd);
+      return hand_over_(std::move(leaves));
+    }
+  }
+  client.is_new = false;
+  if (!serve(client)) return drop(fd);
   if (!send(fd, client)) return drop(fd);
   if (client.output.empty() == client.waits) {
     client.waits = !client.waits;
@@ -136,7 +163,13 @@ bool TcpSide::receive(int fd, Client& client) {
   if (got == 0) return false;
   if (got < 0) return errno == EAGAIN || errno == EINTR;
   client.end += static_cast<std::size_t>(got);
-  return serve(client);
+  return true;
+}
+
+/// Returns whether the first Call is one of NFS. At least kFirstWords must have come.
+bool TcpSide::calls_nfs(const Client& client) {
+  constexpr std::uint32_t kNfsProgram = 100003;
+  return xdr::load_u32(client.input.data() + kFirstWords - 4) == kNfsProgram;
 }
 
 bool TcpSide::serve(Client& client) {

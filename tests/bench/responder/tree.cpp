@@ -43,13 +43,19 @@ bool Memory::is_mapped() const {
   return capacity_ > kMiddle;
 }
 
+const std::shared_ptr<Memory>& Node::memory_of_thread(unsigned thread) {
+  std::shared_ptr<Memory>& mine = memories_[thread];
+  if (!mine) mine = std::shared_ptr<Memory>(memory.get(), [owner = memory](Memory*) {});
+  return mine;
+}
+
 bool Node::reach(std::uint64_t end) {
   if (end > kLargest) return false;
-  if (memory && end <= memory->capacity()) return true;
-  if (end == 0) return true;
+  if (has_room(end)) return true;
   auto larger = std::make_shared<Memory>(end <= kSmall ? kSmall : end <= kMiddle ? kMiddle : kLargest);
   if (memory) std::memcpy(larger->data(), memory->data(), std::min<std::uint64_t>(size, memory->capacity()));
   memory = std::move(larger);
+  for (std::shared_ptr<Memory>& one : memories_) one.reset();
   return true;
 }
 
@@ -70,7 +76,7 @@ void Node::touch() {
   nanoseconds = static_cast<std::uint32_t>(now.tv_nsec);
 }
 
-Tree::Tree() {
+Tree::Tree(unsigned threads) : lock_(threads) {
   nodes_.resize(kRoot + 1);
   nodes_[kRoot] = std::make_unique<Node>();
   Node& root = *nodes_[kRoot];
@@ -112,6 +118,7 @@ Node& Tree::make(Node& directory, std::string_view name, bool is_directory) {
   node->parent = directory.id;
   node->is_directory = is_directory;
   node->mode = is_directory ? 0755 : 0644;
+  if (!is_directory && lock_.threads() > 1) node->memories_.resize(lock_.threads());
   node->touch();
   enter(directory, name, node->id);
   return *nodes_.emplace_back(std::move(node));

@@ -45,7 +45,7 @@ void Version3::attributes(const Node& node) {
   out_.u32(node.is_directory ? 2 : 1);
   out_.u32(node.uid);
   out_.u32(node.gid);
-  for (int i = 0; i < 2; ++i) out_.u64(node.is_directory ? 4096 : node.size);
+  for (int i = 0; i < 2; ++i) out_.u64(node.is_directory ? 4096 : node.size.get());
   out_.u64(0);  // the device
   out_.u64(1);
   out_.u64(node.id);
@@ -122,20 +122,27 @@ void Version3::read() {
   post_attributes(node);
   const std::size_t facts_at = out_.position();
   out_.u64(0);
-  const std::size_t size = put_data(out_, reply_, *node, offset, count);
+  const std::size_t size = put_data(out_, reply_, *node, access_, offset, count);
   set_u32(out_, facts_at, static_cast<std::uint32_t>(size));
   set_u32(out_, facts_at + 4, offset + size >= node->size ? 1 : 0);
 }
 
 void Version3::write() {
-  Node* const node = tree_.find(in_.handle());
+  Node* node = tree_.find(in_.handle());
   const std::uint64_t offset = in_.u64();
   in_.u32();
   const std::uint32_t stable = in_.u32();
   const xdr::ConstBytes data = read_data(in_, placed_);
   if (node == nullptr) return refuse(kStale, 2);
   if (node->is_directory) return refuse(kIsDirectory, 2);
-  if (!node->reach(offset + data.size())) return refuse(kTooLarge, 2);
+  const std::uint64_t end = offset + data.size();
+  if (!node->has_room(end)) {
+    const NodeId id = node->id;
+    access_.exclude_others();
+    node = tree_.find(id);
+    if (node == nullptr) return refuse(kStale, 2);
+    if (!node->reach(end)) return refuse(kTooLarge, 2);
+  }
   set_data(*node, offset, data);
   out_.u32(kOk);
   weak_data(*node);
@@ -146,6 +153,7 @@ void Version3::write() {
 
 void Version3::create(bool is_directory) {
   enum : std::uint32_t { kUnchecked, kGuarded, kExclusive };
+  access_.exclude_others();
   Node* const directory = tree_.find(in_.handle());
   const std::string_view name = in_.text();
   const std::uint32_t how = is_directory ? kGuarded : in_.u32();
@@ -171,6 +179,7 @@ void Version3::create(bool is_directory) {
 }
 
 void Version3::remove() {
+  access_.exclude_others();
   Node* const directory = tree_.find(in_.handle());
   const std::string_view name = in_.text();
   if (directory == nullptr) return refuse(kStale, 2);
@@ -181,6 +190,7 @@ void Version3::remove() {
 }
 
 void Version3::rename() {
+  access_.exclude_others();
   Node* const from = tree_.find(in_.handle());
   const std::string_view name = in_.text();
   Node* const to = tree_.find(in_.handle());
@@ -275,6 +285,7 @@ bool Version3::run(std::uint32_t procedure) {
     default:
       break;
   }
+  if (procedure == kSetattr) access_.exclude_others();
   Node* const node = tree_.find(in_.handle());
   switch (procedure) {
     case kGetattr:

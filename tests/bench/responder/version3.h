@@ -11,15 +11,18 @@ xdr::ConstBytes read_data(In& in, const Placed* placed);
 /// There is room for it.
 void set_data(Node& node, std::uint64_t offset, xdr::ConstBytes data);
 /// The result of a READ: its count, and the bytes beside the stream. Gives how many there are.
-std::size_t put_data(xdr::Encoder& out, Reply& reply, Node& node, std::uint64_t offset, std::uint32_t count);
+std::size_t put_data(xdr::Encoder& out, Reply& reply, Node& node, const Access& access, std::uint64_t offset,
+                     std::uint32_t count);
 
 class Version3 {
  public:
   static constexpr std::uint32_t kWrite = 7;
 
-  Version3(Tree& tree, std::uint64_t boot, In& in, const Placed* placed, Identity caller, Reply& reply)
+  Version3(Tree& tree, std::uint64_t boot, Access& access, In& in, const Placed* placed, Identity caller,
+           Reply& reply)
       : tree_(tree),
         boot_(boot),
+        access_(access),
         in_(in),
         placed_(placed),
         caller_(caller),
@@ -47,6 +50,7 @@ class Version3 {
 
   Tree& tree_;
   const std::uint64_t boot_;
+  Access& access_;
   In& in_;
   const Placed* const placed_;
   const Identity caller_;
