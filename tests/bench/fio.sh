@@ -30,7 +30,7 @@ trap 'exit 130' INT TERM HUP
 cd "$work" || exit 1
 
 # Two processors, or both on one.
-two_processors
+take_processors 1
 [ "$ours" != "$theirs" ] || echo "one processor only: client and server share it"
 files=()
 for name in sequential random; do files+=(--file "$name=${size^^}"); done

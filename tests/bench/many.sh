@@ -29,7 +29,7 @@ trap 'stop_servers; rm -rf "$work" "$memory"' EXIT
 # So many that it does not count how long a program takes to start.
 trees=$((count * 10))
 # Two processors, or both on one.
-two_processors
+take_processors 1
 
 begin() { start_server taskset -c "$theirs" "$bin/responder" --many "many=${count}x$size" --many "trees=${trees}x$size"; }
 # Prints how many calls were answered.

@@ -48,7 +48,7 @@ point=$work/mount memory=$work/tmpfs
 mkdir "$point" "$memory" && mount -t tmpfs -o size=80% tmpfs "$memory" && mkdir "$memory/tree" || exit 1
 for i in $(seq 0 999); do head -c 4096 /dev/zero > "$memory/tree/file-$i"; done
 
-two_processors
+take_processors 1
 # place_for LOAD: moves the responders, and says in $here_cpus where the rest goes.
 place_for() {
   local where=$place there_cpu=$theirs server

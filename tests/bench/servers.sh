@@ -2,13 +2,20 @@
 # The servers that a benchmark starts for itself: responder, fio_server.
 #
 # Given: $work (removed by whoever made it), and how long a server may take to start, in tenths of a second, in $start_looks
-# (100). Provides: two_processors, start_server, and stop_servers for the trap of whoever sources this file.
+# (100). Provides: take_processors, start_server, and stop_servers for the trap of whoever sources this file.
 # shellcheck disable=SC2034,SC2154
-# Sets $ours and $theirs, for the client and for the server; with one processor both are that one.
-two_processors() {
+# take_processors N: N processors for the client and N others for the server, of those that this script may use. Sets the
+# arrays $our_cpus and $their_cpus, and $ours and $theirs, the same for taskset -c. With fewer than 2 N all are both the
+# client's and the server's: $ours and $theirs are equal then.
+take_processors() {
   local -a cpus
   mapfile -t cpus < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }')
-  ours=${cpus[0]} theirs=${cpus[1]:-${cpus[0]}}
+  if [ ${#cpus[@]} -ge $((2 * $1)) ]; then
+    our_cpus=("${cpus[@]:0:$1}") their_cpus=("${cpus[@]:$1:$1}")
+  else
+    our_cpus=("${cpus[@]}") their_cpus=("${cpus[@]}")
+  fi
+  ours=$(IFS=,; echo "${our_cpus[*]}") theirs=$(IFS=,; echo "${their_cpus[*]}")
 }
 servers=()
 stop_servers() {
