@@ -2,17 +2,19 @@
 # What shards=N brings to a program that reads in N threads: load_nfsrdma with blocking READs of 4 KiB at random on the
 # responder, with N shards and with none, in turn.
 #
-#   threads.sh [--threads "1 2 4 8"] [--rounds N] [--seconds S] [--options LIST]
+#   threads.sh [--threads "1 2 4 8"] [--server-threads N] [--rounds N] [--seconds S] [--options LIST]
 #
-# --threads   how many threads read; one line of results for each
-# --rounds    pairs of runs (5)
-# --seconds   of one run (2)
-# --options   more options for load_nfsrdma
+# --threads        how many threads read; one line of results for each
+# --server-threads of the responder (half of the processors, at least 1). Each has the connections of some shards. More
+#                  threads than that would take processors from those that read
+# --rounds         pairs of runs (5)
+# --seconds        of one run (2)
+# --options        more options for load_nfsrdma
 # Exit status: 0, 1 (a run failed), 2 (usage), 77 (skipped). README.md tells what is compared.
-threads='1 2 4 8' rounds=5 seconds=2 options=''
+threads='1 2 4 8' server_threads='' rounds=5 seconds=2 options=''
 # shellcheck source=options.sh
 . "$(dirname "$0")/options.sh"
-take_options 'threads rounds seconds options' '' "$@"
+take_options 'threads server-threads rounds seconds options' '' "$@"
 here=$(cd "$(dirname "$0")" && pwd)
 bin=${NFSRDMA_BENCH_DIR:-$here/../../build/tests/bench}
 [ -x "$bin/responder" ] || { echo "no $bin/responder (cmake -DNFSRDMA_BENCH=ON, or set NFSRDMA_BENCH_DIR)"; exit 77; }
@@ -21,7 +23,8 @@ work=$(mktemp -d) || exit 1
 . "$here/servers.sh"
 trap 'stop_servers; rm -rf "$work"' EXIT
 
-start_server "$bin/responder" --file file=256M
+: "${server_threads:=$((($(nproc) + 1) / 2))}"
+start_server "$bin/responder" --threads "$server_threads" --file file=256M
 
 failures=0
 for count in $threads; do
