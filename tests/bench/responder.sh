@@ -73,8 +73,52 @@ kill "$server"
 wait "$server"
 same=$?
 check "it ends when it is told to" [ $same = 0 ]
+
+# The same by several threads, each of which has some of the connections.
+refused() { "$bin/responder" --threads "$1"; [ $? = 2 ] && grep -q -- '--threads takes a number' "$work/err"; }
+for count in 0 -1 3x ''; do check "--threads '$count' is refused" refused "$count"; done
+start_server "$bin/responder" --threads 3 --file "file=@$work/copy" --many many=1000x4K
+url=nfs://127.0.0.1:$port
+# at_once FUNCTION COUNT: COUNT processes, each with its number.
+at_once() {
+  local i failed=0 pids=()
+  for i in $(seq "$2"); do
+    "$1" "$i" &
+    pids+=($!)
+  done
+  for i in "${pids[@]}"; do wait "$i" || failed=1; done
+  [ $failed = 0 ]
+}
+# The even ones speak NFSv3. Each has a directory of its own, in which it renames what it has written.
+one_of_many() {
+  local o=nconnect=4,vers=4.2 mine=$url/of-$1 i
+  [ $(($1 % 2)) = 1 ] || o=nconnect=4,vers=3,mountport=$tcp_port
+  got_right "$o" && names "$o" && "$cli" mkdir -o "$o" "$mine" || return 1
+  for i in 1 2; do
+    "$cli" put --quiet -o "$o" "$work/copy" "$mine/new-$i" && "$cli" get --quiet -o "$o" "$mine/new-$i" - | cmp - "$work/copy" || return 1
+    "$cli" mv -o "$o" "$mine/new-$i" "$mine/moved" && "$cli" get --quiet -o "$o" "$mine/moved" - | cmp - "$work/copy" || return 1
+  done
+  "$cli" rm -r -o "$o" "$mine" && ! "$cli" stat -o "$o" "$mine"
+}
+check "three threads: four processes put, get, list and rename" at_once one_of_many 4
+verified() { "$bin/load_nfsrdma" --port "$port" --size 64K --depth 4 --count 300 --verify "$work/copy" --seed "$1" "${verified_more[@]}" 127.0.0.1 /file; }
+verified_more=(--options nconnect=4)
+check "three threads: right bytes by four connections of each process" at_once verified 2
+verified_more=(--random --size 4K --threads --depth 6 --options shards=3)
+check "three threads: right bytes by shards" at_once verified 2
+if [ -x "$bin/load_libnfs" ]; then
+  verified_by_libnfs() { "$bin/load_libnfs" --port "$tcp_port" --vers $((3 + $1 % 2)) --size 64K --depth 4 --count 200 --verify "$work/copy" 127.0.0.1 /file; }
+  check "three threads: right bytes by libnfs, v3 and v4" at_once verified_by_libnfs 4
+fi
+kill -INT "$server"
+wait "$server"
+same=$?
+check "three threads end when they are told to" [ $same = 0 ]
+check "three threads say how many calls they answered" grep -q 'calls answered' "$work/server.err"
 check "limits.sh" "$here/limits.sh" --seconds 0.1 --rounds 1 --no-counts
 check "limits.sh compares" [ "$(grep -c 'median of the ratios' "$work/out")" -ge 6 ]
+check "limits.sh with two cores" "$here/limits.sh" --cores 2 --loads "write small" --seconds 0.1 --rounds 1 --no-counts
+check "limits.sh with two cores compares" [ "$(grep -c 'median of the ratios' "$work/out")" -ge 8 ]
 check "threads.sh" "$here/threads.sh" --threads 2 --seconds 0.1 --rounds 1
 check "threads.sh compares" [ "$(grep -c 'median of the ratios' "$work/out")" = 1 ]
 if [ "$(id -u)" = 0 ] && [ -c /dev/fuse ] && [ -x "${NFSRDMA_FUSE:=$here/../../build/fuse/nfsrdma-fuse}" ]; then
