@@ -315,7 +315,6 @@ TEST_CASE(
     const Stopwatch watch;
     const Ran ran = is_put ? shell.run({"sync", here.path("v/"), "srv:/u"})
                            : shell.run({"sync", "srv:/u/", here.path("v")});
-    CHECK(watch.elapsed() < 2s);
     CHECK(sums(ran) == "0 copied (0 B), 20000 unchanged, 0 with new mode or times, 0 deleted, 0 failed");
     const unsigned listings = shell.server.count(nfs4::OP_READDIR);
     CHECK(listings >= directories + 1);
