@@ -73,7 +73,7 @@ struct Options {
   std::optional<std::uint32_t> uid;  ///< identity for AUTH_SYS; default: that of the process
   std::optional<std::uint32_t> gid;
   Crc crc = Crc::automatic;
-  std::uint32_t credits = 64;     ///< most calls in flight on each connection, if the server grants that many
+  std::uint32_t credits = 128;    ///< most calls in flight on each connection, if the server grants that many
   std::uint32_t connections = 1;  ///< `nconnect`: connections that share one session's calls
   /// `remoteports`: further addresses of the server, as numbers. Connections after the first lead to them in
   /// turn; each gets at least one connection. With NFSv4.1 and 4.2 the server must prove that it is the same

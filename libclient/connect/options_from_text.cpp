@@ -439,7 +439,7 @@ constexpr auto rows = std::to_array<Row>({
      set_crc,
      get<&Options::crc>},
     {{"credits", "a number from 1 to 1024",
-      "maximum number of calls in flight, if the server grants as many (default 64)"},
+      "maximum number of calls in flight, if the server grants as many (default 128)"},
      set_credits,
      get<&Options::credits>},
     {{"nconnect", "a number from 1 to 16",

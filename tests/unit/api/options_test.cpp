@@ -51,7 +51,7 @@ TEST_CASE("options of the C interface: a target gets the defaults that the confi
   // Another target does not keep the defaults of the first one, but what its URL gave.
   const auto b = parse_target("b:/", a->options);
   REQUIRE(b);
-  CHECK(b->options.get("credits") == "64");
+  CHECK(b->options.get("credits") == "128");
   CHECK(b->options.get("crc") == "on");
 }
 

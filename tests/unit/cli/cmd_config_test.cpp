@@ -14,7 +14,7 @@ TEST_CASE("cli: config shows each option, its value, and where it comes from") {
   const std::string all = shell.told({"config", "nfs://server:99/a?crc=on"});
   CHECK(has(all, "\nport              99                   target\n"));
   CHECK(has(all, "\ncrc               on                   target\n"));
-  CHECK(has(all, "\ncredits           64                   default\n"));
+  CHECK(has(all, "\ncredits           128                  default\n"));
   CHECK(has(all, "\nuid               -                    default\n"));
   const std::string changed = shell.told({"config", "--changed", "nfs://server:99/a?crc=on", "other"});
   CHECK(changed.starts_with("server:/a:\nport "));
