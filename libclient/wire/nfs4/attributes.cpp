@@ -241,7 +241,8 @@ std::string_view attribute_name(std::uint32_t number) {
   return {};
 }
 
-std::uint64_t max_attr_size(const bitmap4& requested) {
+namespace {
+std::uint64_t sum_of_sizes(const bitmap4& requested) {
   std::uint64_t total = 0;
   const bool known = for_each_bit(requested, [&](std::uint32_t number) {
     if (number < kNumbers && kReadableIndex[number] != kNoRow) {
@@ -251,6 +252,18 @@ std::uint64_t max_attr_size(const bitmap4& requested) {
     return is_write_only(number);
   });
   return known ? total : xdr::kUnbounded;
+}
+}  // namespace
+
+std::uint64_t max_attr_size(const bitmap4& requested) {
+  // Nearly all calls ask for the same attributes as the one before.
+  struct Last {
+    bitmap4 requested;
+    std::uint64_t size = 0;
+  };
+  static thread_local Last last;
+  if (last.requested != requested) last = {requested, sum_of_sizes(requested)};
+  return last.size;
 }
 
 bool decode_attributes(Decoder& in, WireAttributes& out) {
