@@ -165,6 +165,12 @@ static double cpu_seconds(void) {
          (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6;
 }
 
+double load_thread_seconds(void) {
+  struct timespec taken;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &taken);
+  return (double)taken.tv_sec + (double)taken.tv_nsec / 1e9;
+}
+
 static unsigned bucket_of(uint64_t value) {
   if (value < buckets_per_octave) return (unsigned)value;
   const unsigned octave = 63U - (unsigned)__builtin_clzll(value);
@@ -291,6 +297,7 @@ void load_add(struct load_run* whole, const struct load_run* part) {
   whole->ended += part->ended;
   whole->bytes += part->bytes;
   if (part->ended_at > whole->ended_at) whole->ended_at = part->ended_at;
+  if (part->busiest > whole->busiest) whole->busiest = part->busiest;
 }
 
 void load_report(struct load_run* run, const char* tool, const char* protocol) {
@@ -303,12 +310,13 @@ void load_report(struct load_run* run, const char* tool, const char* protocol) {
       "{\"tool\":\"%s\",\"protocol\":\"%s\",\"pattern\":\"%s%s\",\"size\":%zu,\"depth\":%u,\"verified\":%s,"
       "\"ops\":%" PRIu64 ",\"bytes\":%" PRIu64
       ",\"seconds\":%.6f,\"ops_per_second\":%.1f,\"mb_per_second\":%.2f,"
-      "\"cpu_seconds\":%.6f,\"cpu_us_per_op\":%.3f,\"latency_us\":{\"mean\":%.2f,\"p50\":%.2f,\"p90\":%.2f,"
+      "\"cpu_seconds\":%.6f,\"cpu_us_per_op\":%.3f,\"busiest_us_per_op\":%.3f,\"latency_us\":{\"mean\":%.2f,"
+      "\"p50\":%.2f,\"p90\":%.2f,"
       "\"p99\":%.2f,\"p999\":%.2f,\"max\":%.2f}}\n",
       tool, protocol, run->options->random ? "random" : "sequential", run->options->write ? " write" : "",
       run->options->size, run->options->depth, run->expected != NULL ? "true" : "false", run->ended,
       run->bytes, seconds, ops / seconds, (double)run->bytes / 1e6 / seconds, cpu, cpu * 1e6 / ops,
-      (double)l->sum / ops / 1e3, percentile(l, run->ended, 0.5) / 1e3, percentile(l, run->ended, 0.9) / 1e3,
-      percentile(l, run->ended, 0.99) / 1e3, percentile(l, run->ended, 0.999) / 1e3,
-      (double)l->largest / 1e3);
+      run->busiest * 1e6 / ops, (double)l->sum / ops / 1e3, percentile(l, run->ended, 0.5) / 1e3,
+      percentile(l, run->ended, 0.9) / 1e3, percentile(l, run->ended, 0.99) / 1e3,
+      percentile(l, run->ended, 0.999) / 1e3, (double)l->largest / 1e3);
 }

@@ -50,11 +50,14 @@ struct load_run {
   uint64_t started, ended, bytes;
   uint64_t begun_at, ended_at, until; /* nanoseconds */
   double cpu_begun, cpu_ended;        /* seconds, user and system, of the whole process */
+  double busiest;                     /* the same of the thread that took most; 0: not known */
   struct load_latencies latencies;
 };
 
 struct load_options load_parse(int argc, char** argv, const char* tool, const char* versions);
 
+/* CPU seconds of the calling thread. */
+double load_thread_seconds(void);
 uint64_t load_now(void);
 
 /* Connecting and opening are over: from here on it is measured. */

@@ -68,6 +68,7 @@ void read_on_a_thread(nfsrdma::File& file, load_run& part, std::byte* buffer) {
     load_finished(&part, started, now, offset, length, *got, buffer);
     started = now;
   }
+  part.busiest = load_thread_seconds();
 }
 
 /// Blocking READs by as many threads as READs are to be in flight. The threads share the file and nothing of the measuring.

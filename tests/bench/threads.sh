@@ -10,6 +10,8 @@
 # --rounds         pairs of runs (5)
 # --seconds        of one run (2)
 # --options        more options for load_nfsrdma
+# The last lines tell by how much the limit moves: with processors enough, what a program reaches is limited by the thread
+# that takes most CPU time. They compare that of an operation with the one of a single thread without shards.
 # Exit status: 0, 1 (a run failed), 2 (usage), 77 (skipped). README.md tells what is compared.
 threads='1 2 4 8' server_threads='' rounds=5 seconds=2 options=''
 # shellcheck source=options.sh
@@ -42,4 +44,16 @@ for count in $threads; do
   python3 "$here/compare.py" --ours shards --peer none --rate ops_per_second --cpu cpu_us_per_op \
     --title "$count threads, a shard for each, against none" "$work/runs.$count" || failures=$((failures + 1))
 done
+# busiest COUNT TOOL: the median of the busiest thread's CPU time of an operation, in microseconds.
+busiest() { jq -s --arg tool "$2" 'map(select(.tool == $tool).busiest_us_per_op) | sort | .[length / 2 | floor]' "$work/runs.$1"; }
+if [ -s "$work/runs.1" ]; then
+  alone=$(busiest 1 none)
+  echo "CPU time of an operation that the busiest thread takes (and the limit, relative to one thread without shards)"
+  for count in $threads; do
+    for tool in none shards; do
+      awk -v n="$count" -v t="$tool" -v a="$alone" -v b="$(busiest "$count" "$tool")" \
+        'BEGIN { printf "  %2d threads, %-6s %7.2f µs  (%.2f)\n", n, t, b, a / b }'
+    done
+  done
+fi
 [ "$failures" = 0 ]
