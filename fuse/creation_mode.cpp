@@ -32,13 +32,20 @@ async::Task<bool> inherits(fs::FileSystem& files, fs::Caller caller, std::uint64
 
 }  // namespace
 
-async::Task<std::uint32_t> CreationMode::of(fs::FileSystem& files, async::Loop& loop, fs::Caller caller,
+async::Soon<std::uint32_t> CreationMode::of(fs::FileSystem& files, async::Loop& loop, fs::Caller caller,
                                             std::uint64_t directory, std::uint32_t mode,
                                             std::uint32_t umask) {
-  if ((mode & umask) == 0) co_return mode;
+  if ((mode & umask) == 0) return mode;
   const auto found = known_.find(directory);
   if (found != known_.end() && loop.now() < found->second.until)
-    co_return found->second.inherits ? mode : mode & ~umask;
+    return found->second.inherits ? mode : mode & ~umask;
+  return ask(files, loop, std::move(caller), directory, mode, umask);
+}
+
+/// Decides by an answer of the server, and keeps that.
+async::Task<std::uint32_t> CreationMode::ask(fs::FileSystem& files, async::Loop& loop, fs::Caller caller,
+                                             std::uint64_t directory, std::uint32_t mode,
+                                             std::uint32_t umask) {
   const std::uint64_t as_of = forgotten_;
   const bool decides = co_await inherits(files, std::move(caller), directory);
   // If a list was set in the meantime, the answer may be older than that list, and is not cached.

@@ -19,7 +19,7 @@ namespace nfsrdma::fuse {
 
 class CreationMode {
  public:
-  async::Task<std::uint32_t> of(fs::FileSystem& files, async::Loop& loop, fs::Caller caller,
+  async::Soon<std::uint32_t> of(fs::FileSystem& files, async::Loop& loop, fs::Caller caller,
                                 std::uint64_t directory, std::uint32_t mode, std::uint32_t umask);
   /// Called when the directory's lists may have changed.
   void forget(std::uint64_t directory) {
@@ -29,6 +29,8 @@ class CreationMode {
   void believe_for(async::Clock::duration time) { believed_ = time; }
 
  private:
+  async::Task<std::uint32_t> ask(fs::FileSystem& files, async::Loop& loop, fs::Caller caller,
+                                 std::uint64_t directory, std::uint32_t mode, std::uint32_t umask);
   static constexpr std::size_t kMost = 4096;
   struct Known {
     bool inherits = false;

@@ -541,8 +541,9 @@ void Mount::unmount_by_force() {
   std::ofstream("/sys/fs/fuse/connections/" + number + "/abort") << 1;
 }
 
-async::Task<void> Mount::part_from_rings(std::shared_ptr<fs::OpenHandle> file) {
-  if (ring_service_) co_await ring_service_->part(std::move(file));
+async::Soon<> Mount::part_from_rings(std::shared_ptr<fs::OpenHandle> file) {
+  if (!ring_service_) return {};
+  return ring_service_->part(std::move(file));
 }
 
 async::Task<Status> Mount::put_away(std::shared_ptr<fs::OpenHandle> file) {

@@ -89,7 +89,7 @@ class Mount {
   /// Null with `noring`.
   [[nodiscard]] RingDoor* ring_door() { return ring_door_.get(); }
   /// Ends when no ring has a request under way on the file, which is about to be closed.
-  async::Task<void> part_from_rings(std::shared_ptr<fs::OpenHandle> file);
+  async::Soon<> part_from_rings(std::shared_ptr<fs::OpenHandle> file);
   /// Returns the memory that holds the request that is being processed. A WRITE keeps it until its data has
   /// been sent.
   async::Memory take_memory();

@@ -189,7 +189,7 @@ void op_readlink(fuse_req_t raw, fuse_ino_t ino) {
 }
 /// Returns the mode less the umask. The operation that creates the object waits for this, because the server
 /// may have to be asked.
-Task<std::uint32_t> masked(Mount& mount, Caller caller, fuse_ino_t parent, mode_t mode, mode_t umask) {
+async::Soon<std::uint32_t> masked(Mount& mount, Caller caller, fuse_ino_t parent, mode_t mode, mode_t umask) {
   return mount.creation_mode().of(mount.files(), mount.loop(), std::move(caller), parent, mode, umask);
 }
 Task<void> mknod_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t parent, std::string name,

@@ -97,7 +97,7 @@ RingService::Handle RingService::find(const Served& served, std::uint32_t number
   return served.files[place].handle;
 }
 
-async::Task<void> RingService::part(Handle file) {
+async::Soon<> RingService::part(Handle file) {
   for (const auto& [id, served] : rings_) {
     const auto number = served->numbers.extract(file.get());
     if (!number) continue;
@@ -105,6 +105,12 @@ async::Task<void> RingService::part(Handle file) {
     served->files[place].handle = nullptr;
     served->free.push_back(place);
   }
+  if (!busy_.contains(file.get())) return {};
+  return wait_until_idle(std::move(file));
+}
+
+/// Ends when no ring has a request under way on the file.
+async::Task<void> RingService::wait_until_idle(Handle file) {
   while (busy_.contains(file.get())) (void)co_await less_busy_.wait_until(async::TimePoint::max());
 }
 

@@ -65,7 +65,7 @@ class RingService {
   [[nodiscard]] int refusal(const fs::OpenHandle& file) const;
   /// Detaches the open file, so that no request reaches it any more. Ends when requests that have reached it
   /// have ended.
-  async::Task<void> part(Handle file);
+  async::Soon<> part(Handle file);
 
   [[nodiscard]] bool empty() const { return rings_.empty(); }
   [[nodiscard]] RingCounters& counters() { return counters_; }
@@ -107,6 +107,7 @@ class RingService {
   async::Task<void> read(ServedRef served, Ring::Job job, Handle file);
   async::Task<void> write(ServedRef served, Ring::Job job, Handle file);
   async::Task<void> sync(ServedRef served, Ring::Job job, Handle file);
+  async::Task<void> wait_until_idle(Handle file);
   void failed(const ServedRef& served, const Ring::Job& job, const Error& error);
 
   async::Loop& loop_;

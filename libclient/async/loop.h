@@ -38,7 +38,7 @@
 #include <vector>
 
 #include "async/memory.h"
-#include "async/task.h"
+#include "async/soon.h"
 #include "async/world.h"
 
 namespace nfsrdma::async {
@@ -169,6 +169,10 @@ class Loop {
     end_turn();
     while (!task.done()) turn(TimePoint::max());
     return task.await_resume();
+  }
+  template <class T>
+  T run(Soon<T> soon) {
+    return run(Task<T>(std::move(soon)));
   }
 
   /// co_await loop.sleep_until(t). Destroying a task that sleeps cancels its timer.

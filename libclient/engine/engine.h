@@ -138,7 +138,7 @@ class ServerFile {
                                                                     std::optional<Attributes>* after);
   /// Makes all written data stable. `after` gets the attributes that came with the COMMIT; none if there was
   /// nothing to commit.
-  virtual async::Task<Status> commit(std::optional<Attributes>* after) = 0;
+  virtual async::Soon<Status> commit(std::optional<Attributes>* after) = 0;
   [[nodiscard]] virtual bool has_unstable_data() const = 0;
   /// Returns a lower bound of the file's size: the end of data that a restart of the server may have lost and
   /// that will be written again. 0 if there is no such data.

@@ -64,28 +64,36 @@ Entry Entries::absent() const {
   return out;
 }
 
-async::Task<Result<Entry>> Entries::made(Object object, std::shared_ptr<Inode> directory, std::string name,
+async::Soon<Result<Entry>> Entries::made(Object object, std::shared_ptr<Inode> directory, std::string name,
                                          std::uint64_t as_of, std::uint64_t kernel_asked) {
   const auto known = inodes_.find(object.handle);
+  const bool is_old = known && known->attributes.resized_since(as_of);
+  if (object.attributes && !is_old) {
+    return entry(object.handle, *directory, name, *object.attributes, as_of, freshness_.count(),
+                 kernel_asked);
+  }
+  return ask_for(std::move(object), std::move(directory), std::move(name), kernel_asked);
+}
+
+async::Task<Result<Entry>> Entries::ask_for(Object object, std::shared_ptr<Inode> directory, std::string name,
+                                            std::uint64_t kernel_asked) {
+  const auto known = inodes_.find(object.handle);
   for (int tries = 1;; ++tries) {
-    const bool old = known && known->attributes.resized_since(as_of) && tries < kMostTries;
-    if (object.attributes && !old) {
-      co_return entry(object.handle, *directory, name, *object.attributes, as_of, freshness_.count(),
-                      kernel_asked);
-    }
-    as_of = freshness_.count();
-    auto got = co_await engine_->attributes(nullptr, object.handle);
-    if (!got) co_return got.error();
-    object.attributes = std::move(*got);
+    const std::uint64_t as_of = freshness_.count();
+    auto told = co_await engine_->attributes(nullptr, object.handle);
+    if (!told) co_return told.error();
+    const bool is_old = known && known->attributes.resized_since(as_of) && tries < kMostTries;
+    if (!is_old)
+      co_return entry(object.handle, *directory, name, *told, as_of, freshness_.count(), kernel_asked);
   }
 }
 
-async::Task<Result<Entry>> Entries::entered(Naming& naming, Caller caller, Result<Made> result) {
-  if (!result) co_return result.error();
+async::Soon<Result<Entry>> Entries::entered(Naming& naming, const Caller& caller, Result<Made> result) {
+  if (!result) return result.error();
   naming.brought(result->directory);
   naming.granted(caller);
-  co_return co_await made(std::move(result->object), naming.directory(), naming.name(), naming.as_of(),
-                          naming.kernel_asked());
+  return made(std::move(result->object), naming.directory(), naming.name(), naming.as_of(),
+              naming.kernel_asked());
 }
 
 }  // namespace nfsrdma::fs

@@ -35,12 +35,15 @@ class Entries final : Part {
   [[nodiscard]] async::Clock::duration missing_for() const;
   /// Returns the entry of an object that was found or made. Attributes are requested if none came with the
   /// answer, or if the size has been set since.
-  async::Task<Result<Entry>> made(Object object, std::shared_ptr<Inode> directory, std::string name,
+  async::Soon<Result<Entry>> made(Object object, std::shared_ptr<Inode> directory, std::string name,
                                   std::uint64_t as_of, std::uint64_t kernel_asked);
   /// Does the same for the answer to an operation that makes the name of `naming`.
-  async::Task<Result<Entry>> entered(Naming& naming, Caller caller, Result<Made> result);
+  async::Soon<Result<Entry>> entered(Naming& naming, const Caller& caller, Result<Made> result);
 
  private:
+  /// Asks for the attributes that made() lacks.
+  async::Task<Result<Entry>> ask_for(Object object, std::shared_ptr<Inode> directory, std::string name,
+                                     std::uint64_t kernel_asked);
   NameChecks& name_checks_;
 };
 

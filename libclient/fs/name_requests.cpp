@@ -43,8 +43,9 @@ async::Task<Result<Entry>> NameRequests::look_up_unknown(Caller caller, std::uin
   auto parent = find(directory);
   if (!parent) co_return parent.error();
   const std::uint64_t kernel_asked = freshness_.count();
-  if (may_search(**parent, caller)) {
-    auto known = co_await find_known(caller, *parent, name);
+  const auto believed = may_search(**parent, caller) ? believed_at(**parent, caller, name) : nullptr;
+  if (believed) {
+    auto known = co_await find_known(caller, *parent, name, believed);
     if (!known) co_return known.error();
     if (*known) co_return std::move(**known);
   }
@@ -112,14 +113,13 @@ std::optional<Entry> NameRequests::known_entry(const Caller& caller, std::uint64
   return found_there(inode, *directory, name, std::move(*told));
 }
 
-/// Returns the object that the name led to a while ago, with attributes that are valid now; none if the name has to be
-/// looked up.
+/// Returns the object that the name led to a while ago, which is `inode`, with attributes that are valid now; none if the
+/// name has to be looked up.
 async::Task<Result<std::optional<Entry>>> NameRequests::find_known(Caller caller,
                                                                    std::shared_ptr<Inode> directory,
-                                                                   std::string name) {
+                                                                   std::string name,
+                                                                   std::shared_ptr<Inode> inode) {
   const std::optional<Entry> none;
-  const auto inode = believed_at(*directory, caller, name);
-  if (!inode) co_return none;
   auto told = co_await attributes_.attributes(std::move(caller), inode->id);
   if (!told && told.error().errno_value() != ESTALE) co_return told.error();
   if (!told || inodes_.at(directory->id, name) != inode) co_return none;
@@ -147,7 +147,7 @@ async::Task<Result<Entry>> NameRequests::make_directory(Caller caller, std::uint
   if (!parent) co_return parent.error();
   Naming naming(freshness_, *parent, name);
   auto created = co_await engine_->make_directory(caller, (*parent)->handle, std::move(name), mode);
-  co_return co_await entries_.entered(naming, std::move(caller), std::move(created));
+  co_return co_await entries_.entered(naming, caller, std::move(created));
 }
 
 async::Task<Result<Entry>> NameRequests::make_symlink(Caller caller, std::uint64_t directory,
@@ -156,7 +156,7 @@ async::Task<Result<Entry>> NameRequests::make_symlink(Caller caller, std::uint64
   if (!parent) co_return parent.error();
   Naming naming(freshness_, *parent, name);
   auto created = co_await engine_->make_symlink(caller, (*parent)->handle, std::move(name), std::move(text));
-  co_return co_await entries_.entered(naming, std::move(caller), std::move(created));
+  co_return co_await entries_.entered(naming, caller, std::move(created));
 }
 
 async::Task<Result<Entry>> NameRequests::make_node(Caller caller, std::uint64_t directory, std::string name,
@@ -184,7 +184,7 @@ async::Task<Result<Entry>> NameRequests::make_node(Caller caller, std::uint64_t 
   numbers.major = major(device);
   numbers.minor = minor(device);
   auto created = co_await engine_->make_node(caller, (*parent)->handle, std::move(name), type, numbers, mode);
-  co_return co_await entries_.entered(naming, std::move(caller), std::move(created));
+  co_return co_await entries_.entered(naming, caller, std::move(created));
 }
 
 async::Task<Result<Entry>> NameRequests::link(Caller caller, std::uint64_t id, std::uint64_t directory,
@@ -199,7 +199,7 @@ async::Task<Result<Entry>> NameRequests::link(Caller caller, std::uint64_t id, s
   Naming naming(freshness_, *parent, name, kernel_asked);
   const Naming linking(freshness_, *inode);  // the link count changes, too
   auto linked = co_await engine_->link(caller, (*inode)->handle, (*parent)->handle, std::move(name));
-  co_return co_await entries_.entered(naming, std::move(caller), std::move(linked));
+  co_return co_await entries_.entered(naming, caller, std::move(linked));
 }
 
 async::Task<Status> NameRequests::remove_file(Caller caller, std::uint64_t directory, std::string name) {

@@ -75,7 +75,7 @@ class NameRequests : Part {
   Entry found_there(const std::shared_ptr<Inode>& inode, const Inode& directory, const std::string& name,
                     Attributed told);
   async::Task<Result<std::optional<Entry>>> find_known(Caller caller, std::shared_ptr<Inode> directory,
-                                                       std::string name);
+                                                       std::string name, std::shared_ptr<Inode> inode);
   [[nodiscard]] bool may_search(const Inode& directory, const Caller& caller) const;
   void may_search_from_now(Inode& directory, const Caller& caller, std::uint64_t as_of,
                            async::TimePoint asked);

@@ -42,7 +42,7 @@ async::Task<Result<std::optional<Object>>> find_name(Engine& engine, Caller call
   spot.names.push_back(std::move(name));
   auto found = co_await engine.find(std::move(caller), std::move(spot));
   if (found) co_return std::optional<Object>(std::move(*found));
-  const Error refused = found.error();
+  const Error& refused = found.error();
   if (refused.kind() == ErrorKind::server && refused.errno_value() == ENOENT)
     co_return std::optional<Object>();
   co_return refused;
@@ -261,8 +261,12 @@ async::Task<Status> Removal::hide(Caller caller, std::shared_ptr<Inode> director
   co_return Status();
 }
 
-async::Task<void> Removal::closed(std::shared_ptr<Inode> inode) {
-  if (!inode->names.any_hidden()) co_return;
+async::Soon<> Removal::closed(std::shared_ptr<Inode> inode) {
+  if (!inode->names.any_hidden()) return {};
+  return remove_hidden_names(std::move(inode));
+}
+
+async::Task<void> Removal::remove_hidden_names(std::shared_ptr<Inode> inode) {
   const auto leaving = co_await leave(inode);
   // A program has opened the file again; its close removes the names.
   if (!inode->open.empty()) co_return;

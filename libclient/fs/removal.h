@@ -110,7 +110,7 @@ class Removal {
   };
   [[nodiscard]] Retries& retries() { return retries_; }
   /// Called when the inode's last open file is closed. Removes its hidden names.
-  async::Task<void> closed(std::shared_ptr<Inode> inode);
+  async::Soon<> closed(std::shared_ptr<Inode> inode);
 
  private:
   async::Task<Status> remove_name(Naming& naming, Caller caller, std::shared_ptr<Inode> directory,
@@ -142,6 +142,7 @@ class Removal {
   async::Task<Result<Target>> open_target(Caller caller, FileHandle directory, std::string name,
                                           std::shared_ptr<Leaving>& leaving);
   async::Task<void> hidden(std::shared_ptr<Inode> inode, HiddenName where);
+  async::Task<void> remove_hidden_names(std::shared_ptr<Inode> inode);
   async::Task<void> remove_hidden(HiddenName where);
   async::Task<Result<Renamed>> rename_over(Renaming what, std::shared_ptr<Inode> replaced);
   async::Task<Result<Renamed>> rename_over_linked(Renaming what, std::shared_ptr<Inode> replaced,

@@ -285,17 +285,26 @@ async::Task<Result<std::uint64_t>> WriteBehind::ask_end(std::shared_ptr<OpenHand
 
 // ---- waiting ----
 
-async::Task<void> WriteBehind::settle(Inode& inode) {
+async::Soon<> WriteBehind::settle(Inode& inode) {
   return settle(inode, inode.writes.last_number());
 }
 
-async::Task<void> WriteBehind::settle(Inode& inode, std::uint64_t last) {
-  for (;;) {
-    const auto gathered = gathered_.find(&inode);
-    if (gathered != gathered_.end() && gathered->second.pending->first <= last) send_gathered(inode);
-    if (!inode.writes.any_answered(last, 0, ~std::uint64_t{0})) co_return;
+/// Sends what is gathered of the writes with numbers up to `last`. Returns whether all of them have ended.
+bool WriteBehind::has_settled(Inode& inode, std::uint64_t last) {
+  const auto gathered = gathered_.find(&inode);
+  if (gathered != gathered_.end() && gathered->second.pending->first <= last) send_gathered(inode);
+  return !inode.writes.any_answered(last, 0, ~std::uint64_t{0});
+}
+
+async::Soon<> WriteBehind::settle(Inode& inode, std::uint64_t last) {
+  if (has_settled(inode, last)) return {};
+  return wait_until_settled(inode, last);
+}
+
+async::Task<void> WriteBehind::wait_until_settled(Inode& inode, std::uint64_t last) {
+  do {
     co_await inode.settled.wait_until(async::TimePoint::max());
-  }
+  } while (!has_settled(inode, last));
 }
 
 bool WriteBehind::may_set_times(Inode& inode, const Caller& caller) const {
@@ -305,7 +314,7 @@ bool WriteBehind::may_set_times(Inode& inode, const Caller& caller) const {
   return stability_of_last(inode, *file.file()) == Stability::on_disk && is_same(caller, file.caller());
 }
 
-async::Task<void> WriteBehind::settle_last(Inode& inode, std::shared_ptr<Times> times) {
+async::Soon<> WriteBehind::settle_last(Inode& inode, std::shared_ptr<Times> times) {
   const auto gathered = gathered_.find(&inode);
   if (gathered != gathered_.end())
     send_gathered(inode, stability_of_last(inode, *gathered->second.file->file()), std::move(times));
@@ -349,12 +358,19 @@ async::Task<void> WriteBehind::one_settled(Inode& inode) {
 
 /// Commits through all open files of the inode, because data that was written through others has to be safe,
 /// too. `file` comes first.
-async::Task<Status> WriteBehind::commit_all(std::shared_ptr<OpenHandle> file,
+async::Soon<Status> WriteBehind::commit_all(std::shared_ptr<OpenHandle> file,
                                             std::optional<Attributes>* after) {
   std::vector<ServerFileRef> others;
   for (const OpenHandle* handle : file->inode().open) {
     if (handle != file.get() && handle->file()->has_unstable_data()) others.push_back(handle->file());
   }
+  if (others.empty()) return file->file()->commit(after);
+  return commit_with(std::move(file), std::move(others), after);
+}
+
+async::Task<Status> WriteBehind::commit_with(std::shared_ptr<OpenHandle> file,
+                                             std::vector<ServerFileRef> others,
+                                             std::optional<Attributes>* after) {
   Status done = co_await file->file()->commit(after);
   for (const ServerFileRef& other : others) {
     if (!other->has_unstable_data()) continue;

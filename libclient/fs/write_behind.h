@@ -63,9 +63,9 @@ class WriteBehind {
   async::Task<Result<std::uint64_t>> ask_end(std::shared_ptr<OpenHandle> file);
 
   /// Ends when all writes have ended that were answered when it began.
-  async::Task<void> settle(Inode& inode);
+  async::Soon<> settle(Inode& inode);
   /// Does the same for the writes with numbers up to `last`.
-  async::Task<void> settle(Inode& inode, std::uint64_t last);
+  async::Soon<> settle(Inode& inode, std::uint64_t last);
   /// Times that a program sets.
   struct Times {
     Caller caller;                    ///< with whose rights they are set
@@ -78,7 +78,7 @@ class WriteBehind {
   /// Does what settle() does, before mtime is set. Programs do that when they have written all of a file. If what is gathered
   /// is all of it, one stable WRITE sends it, and close() needs no COMMIT. Linux does so when a program waits for all data
   /// (FLUSH_COND_STABLE). `times`: null, or what the call that writes the data is to set, if may_set_times().
-  async::Task<void> settle_last(Inode& inode, std::shared_ptr<Times> times);
+  async::Soon<> settle_last(Inode& inode, std::shared_ptr<Times> times);
   /// Ends when all writes of these bytes have ended that had begun by then.
   async::Task<void> settle_range(Inode& inode, std::uint64_t from, std::uint64_t to);
   /// Prepares a READ of these bytes: settles, and also waits for earlier writes of the range that are not
@@ -99,7 +99,7 @@ class WriteBehind {
   async::Task<Status> make_safe(std::shared_ptr<OpenHandle> file);
   /// Commits what the server has of the file, through whichever open file it was written here. `after` gets
   /// the file's attributes after the COMMIT, if any came.
-  async::Task<Status> commit_all(std::shared_ptr<OpenHandle> file, std::optional<Attributes>* after);
+  async::Soon<Status> commit_all(std::shared_ptr<OpenHandle> file, std::optional<Attributes>* after);
 
   /// Return the results of fsync() and close() after save() has returned `saved`. Errors that they return
   /// count as reported.
@@ -116,6 +116,10 @@ class WriteBehind {
   [[nodiscard]] Window window() const { return window_.window(); }
 
  private:
+  [[nodiscard]] bool has_settled(Inode& inode, std::uint64_t last);
+  async::Task<void> wait_until_settled(Inode& inode, std::uint64_t last);
+  async::Task<Status> commit_with(std::shared_ptr<OpenHandle> file, std::vector<ServerFileRef> others,
+                                  std::optional<Attributes>* after);
   /// The place of a write among those of the inode, until it has ended.
   using Pending = PendingWrites::Place;
   /// Small sequential writes of one open file, until they are sent as one.

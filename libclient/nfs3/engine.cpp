@@ -58,7 +58,7 @@ class Nfs3Engine::Open final : public ServerFile {
     const auto how = stability == Stability::unstable ? writing::How::unstable : writing::How::file_sync;
     return file_->write(data, std::move(memory), offset, how, after);
   }
-  async::Task<Status> commit(std::optional<Attributes>* after) override { return file_->commit(after); }
+  async::Soon<Status> commit(std::optional<Attributes>* after) override { return file_->commit(after); }
   bool has_unstable_data() const override { return file_->has_unstable_data(); }
   std::uint64_t end_in_doubt() const override { return file_->record()->end_in_doubt(); }
   async::Task<Result<Attributes>> attributes() override {

@@ -37,7 +37,7 @@ class File final : private writing::Writer {
   async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset);
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, async::Memory memory,
                                          std::uint64_t offset, writing::How how, After* after);
-  async::Task<Status> commit(After* after) { return unstable_.commit(after); }
+  async::Soon<Status> commit(After* after) { return unstable_.commit(after); }
   [[nodiscard]] bool has_unstable_data() const { return !unstable_.empty(); }
   [[nodiscard]] const std::shared_ptr<writing::WriteRecord>& record() const { return unstable_.record(); }
 

@@ -244,14 +244,22 @@ async::Task<Status> UnstableData::rewrite(std::uint64_t number, Verifier verifie
   co_return done;
 }
 
-async::Task<Status> UnstableData::commit_until(Goal goal, After* after) {
+/// Returns whether the data up to this number is in the state.
+bool UnstableData::has_reached(Goal goal, std::uint64_t number) const {
+  if (goal == Goal::certain) return !may_be_lost();
+  return uncommitted_.empty() || stable_number_ >= number;
+}
+
+async::Soon<Status> UnstableData::commit_until(Goal goal, After* after) {
   if (after != nullptr) after->reset();
-  const async::TimePoint deadline = writer_.deadline();
   const std::uint64_t number = uncommitted_.last_number();
-  const auto reached = [this, goal, number] {
-    if (goal == Goal::certain) return !may_be_lost();
-    return uncommitted_.empty() || stable_number_ >= number;
-  };
+  const bool has_error = late_error_ && goal == Goal::safe;
+  if (!committing_ && !has_error && has_reached(goal, number)) return Status();
+  return commit_up_to(number, goal, after);
+}
+
+async::Task<Status> UnstableData::commit_up_to(std::uint64_t number, Goal goal, After* after) {
+  const async::TimePoint deadline = writer_.deadline();
   for (;;) {
     while (committing_) {
       auto done = co_await notified(committed_, deadline);
@@ -263,7 +271,7 @@ async::Task<Status> UnstableData::commit_until(Goal goal, After* after) {
       // still here, and the COMMIT below tries again.
       if (!tells_lost()) co_return late;
     }
-    if (reached()) co_return Status();
+    if (has_reached(goal, number)) co_return Status();
     if (loop_.now() >= deadline) co_return too_late();
     const async::Flagged flag(committing_, committed_);
     auto done = co_await commit_once(after, deadline);

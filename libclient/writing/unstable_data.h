@@ -117,12 +117,12 @@ class UnstableData {
                                          After* after, async::Memory memory, OriginRef origin = nullptr);
   /// Makes stable what was written before. `after` gets the attributes that came with the last COMMIT; none
   /// if there was nothing to commit.
-  async::Task<Status> commit(After* after) { return commit_until(Goal::safe, after); }
+  async::Soon<Status> commit(After* after) { return commit_until(Goal::safe, after); }
   /// Makes stable what this opener wrote, like commit(), but on behalf of another task: an error of an
   /// earlier background COMMIT is left for this opener's own next call.
-  async::Task<Status> make_stable() { return commit_until(Goal::stable, nullptr); }
+  async::Soon<Status> make_stable() { return commit_until(Goal::stable, nullptr); }
   /// Verifies the data by COMMITs until may_be_lost() is false, or returns an error.
-  async::Task<Status> make_certain() { return commit_until(Goal::certain, nullptr); }
+  async::Soon<Status> make_certain() { return commit_until(Goal::certain, nullptr); }
   [[nodiscard]] bool empty() const { return uncommitted_.empty(); }
   /// Returns whether the server may have restarted since data that is not stable was written.
   [[nodiscard]] bool may_be_lost() const {
@@ -155,7 +155,9 @@ class UnstableData {
   void start_commit();
   async::Task<Status> make_room();
   async::Task<void> commit_in_background();
-  async::Task<Status> commit_until(Goal goal, After* after);
+  [[nodiscard]] bool has_reached(Goal goal, std::uint64_t number) const;
+  async::Soon<Status> commit_until(Goal goal, After* after);
+  async::Task<Status> commit_up_to(std::uint64_t number, Goal goal, After* after);
   async::Task<Status> commit_once(After* after, async::TimePoint deadline);
   void verified(const Verifier& verifier, std::uint64_t instance);
   async::Task<Status> rewrite(std::uint64_t number, Verifier verifier, async::TimePoint deadline);

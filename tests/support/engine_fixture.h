@@ -68,6 +68,10 @@ struct OnLoop {
     return task.await_resume();
   }
   template <class T>
+  T run(async::Soon<T> soon) {
+    return run(async::Task<T>(std::move(soon)));
+  }
+  template <class T>
   void start(async::Task<T>& task) {
     task.handle().resume();
     loop.end_turn();

@@ -187,7 +187,8 @@ class PlainEngine::File final : public ServerFile {
     co_return data.size();
   }
   /// Without an answer the data stays, to be committed later.
-  async::Task<Status> commit(std::optional<Attributes>* /*after*/) override {
+  async::Soon<Status> commit(std::optional<Attributes>* /*after*/) override { return commit_now(); }
+  async::Task<Status> commit_now() {
     while (committing_) co_await engine_.opened_.wait_until(async::TimePoint::max());
     if (!std::exchange(unstable_, false)) co_return Status();
     const async::Flagged committing(committing_, engine_.opened_);

@@ -189,10 +189,11 @@ class ScriptedCallLayer final : public nfs4::CallLayer {
   nfs4::Compound begin_alone(const char* what) override {
     return {channel_.take_message(), {credential_, nullptr}, 2, what, false};
   }
-  async::Task<Result<nfs4::CompoundReply>> call(nfs4::Compound compound, async::TimePoint deadline) override {
+  async::Task<Result<nfs4::CompoundReply>> call(nfs4::Compound&& compound,
+                                                async::TimePoint deadline) override {
     return ask(Way::normal, nullptr, compound, deadline);
   }
-  async::Task<Result<nfs4::CompoundReply>> call_in_recovery(nfs4::Compound compound,
+  async::Task<Result<nfs4::CompoundReply>> call_in_recovery(nfs4::Compound&& compound,
                                                             async::TimePoint deadline) override {
     return ask(Way::in_recovery, nullptr, compound, deadline);
   }

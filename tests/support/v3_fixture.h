@@ -62,6 +62,10 @@ struct Scene3 {
     return task.await_resume();
   }
   template <class T>
+  T run(async::Soon<T> soon) {
+    return run(async::Task<T>(std::move(soon)));
+  }
+  template <class T>
   T get(async::Task<Result<T>> task) {
     auto got = run(std::move(task));
     if (!got) FAIL(got.error().text());

@@ -84,11 +84,11 @@ class CallLayer {
     return compound;
   }
   /// Makes the call. The Reply is read up to its SEQUENCE result; the operations after that may have failed.
-  virtual async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline) = 0;
-  async::Task<Result<CompoundReply>> call(Compound compound) {
+  virtual async::Task<Result<CompoundReply>> call(Compound&& compound, async::TimePoint deadline) = 0;
+  async::Task<Result<CompoundReply>> call(Compound&& compound) {
     return call(std::move(compound), default_deadline());
   }
-  virtual async::Task<Result<CompoundReply>> call_in_recovery(Compound compound,
+  virtual async::Task<Result<CompoundReply>> call_in_recovery(Compound&& compound,
                                                               async::TimePoint deadline) = 0;
   /// Begins a COMPOUND of one operation that needs no SEQUENCE (RFC 8881 18.35.3, 18.36.3, 18.34.3).
   virtual Compound begin_alone(const char* what) = 0;

@@ -58,7 +58,7 @@ class Nfs4File final : public ServerFile {
     last_origin_ = origin;
     return file_->write_and_set_times(data, std::move(memory), offset, changes, after, origin);
   }
-  async::Task<Status> commit(std::optional<Attributes>* after) override { return file_->commit(after); }
+  async::Soon<Status> commit(std::optional<Attributes>* after) override { return file_->commit(after); }
   bool has_unstable_data() const override { return file_->has_unstable_data(); }
   std::uint64_t end_in_doubt() const override { return file_->end_in_doubt(); }
   async::Task<Result<Attributes>> attributes() override { return file_->attributes(); }

@@ -66,7 +66,7 @@ class FileData : private writing::Writer, private FastReadFile {
                                                                     std::uint64_t offset,
                                                                     SetAttributes changes, After* after,
                                                                     std::shared_ptr<DataOrigin> origin);
-  async::Task<Status> commit(After* after = nullptr) { return unstable_.commit(after); }
+  async::Soon<Status> commit(After* after = nullptr) { return unstable_.commit(after); }
   [[nodiscard]] bool has_unstable_data() const { return !unstable_.empty(); }
   [[nodiscard]] bool in_doubt() const { return record()->in_doubt(); }
   [[nodiscard]] std::uint64_t end_in_doubt() const { return record()->end_in_doubt(); }

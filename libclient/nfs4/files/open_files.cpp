@@ -594,6 +594,12 @@ std::shared_ptr<OpenFile> OpenFiles::delegated(const nfs_fh4& file) const {
 }
 
 async::Task<Status> OpenFiles::close(std::shared_ptr<OpenFile> file, std::uint32_t access) {
+  if (file->is_last_writer(access)) return close_last_writer(std::move(file), access);
+  file->count_out(access);
+  return shrink(std::move(file));
+}
+
+async::Task<Status> OpenFiles::close_last_writer(std::shared_ptr<OpenFile> file, std::uint32_t access) {
   const auto self = shared_from_this();
   Status synced;
   // The data is committed while the file is still open for writing.

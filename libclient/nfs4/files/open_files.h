@@ -175,6 +175,7 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
   async::Task<Result<OpenResult>> open_known(Opening what, nfs_fh4 handle, std::optional<Place> found_at);
   async::Task<Result<OpenResult>> open_found(Opening what, nfs_fh4 handle);
   async::Task<Status> close(std::shared_ptr<OpenFile> file, std::uint32_t access);
+  async::Task<Status> close_last_writer(std::shared_ptr<OpenFile> file, std::uint32_t access);
   async::Task<Status> shrink(std::shared_ptr<OpenFile> file, bool may_park = true);
   bool park(const std::shared_ptr<OpenFile>& file);
   bool take_out(OpenFile& file);

@@ -38,12 +38,12 @@ bool ClientLease::is_put_off(const Compound& compound, const CompoundReply& repl
          !compound.has_what_it_needs(reply.executed());
 }
 
-async::Task<Result<CompoundReply>> ClientLease::call(Compound compound, async::TimePoint deadline,
+async::Task<Result<CompoundReply>> ClientLease::call(Compound&& compound, async::TimePoint deadline,
                                                      std::unique_ptr<SentRequest> sent_request) {
   return call_loop(std::move(compound), {.deadline = deadline, .sent_request = std::move(sent_request)});
 }
 
-async::Task<Result<CompoundReply>> ClientLease::call_in_recovery(Compound compound,
+async::Task<Result<CompoundReply>> ClientLease::call_in_recovery(Compound&& compound,
                                                                  async::TimePoint deadline) {
   return call_loop(std::move(compound), {.deadline = deadline, .for_recovery = true});
 }

@@ -69,12 +69,12 @@ class ClientLease : public CallLayer {
   Compound begin(const char* what, const Caller& caller, security::Mark mark) override;
 
   using CallLayer::call;
-  async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline) override {
+  async::Task<Result<CompoundReply>> call(Compound&& compound, async::TimePoint deadline) override {
     return call(std::move(compound), deadline, nullptr);
   }
   /// Makes the call. `sent_request`: its first transmission, which was sent by the fast path
   /// (sent_request.h).
-  async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline,
+  async::Task<Result<CompoundReply>> call(Compound&& compound, async::TimePoint deadline,
                                           std::unique_ptr<SentRequest> sent_request);
   [[nodiscard]] bool recovering() const override { return recovery().under_way(); }
   /// Whether calls can be sent now: the lease is open, and no recovery is under way.
@@ -82,7 +82,8 @@ class ClientLease : public CallLayer {
   using CallLayer::start_recovery;
   void start_recovery(const char* why, bool works) override { recovery().start(why, works); }
   async::Task<bool> ready(async::TimePoint deadline) override { return recovery().ended(deadline); }
-  async::Task<Result<CompoundReply>> call_in_recovery(Compound compound, async::TimePoint deadline) override;
+  async::Task<Result<CompoundReply>> call_in_recovery(Compound&& compound,
+                                                      async::TimePoint deadline) override;
 
   /// A number that increases with each connection that is made, and with the epoch. As long as it is
   /// unchanged, the server has not restarted, and no other server has taken its place.

@@ -208,24 +208,21 @@ async::Task<Status> cross_root(CallLayer& calls, Crossings& crossings, security:
   co_return Status();
 }
 
-async::Task<Result<bool>> cross(ClientLease& session, Caller caller, Spots spots,
-                                const CompoundReply& reply) {
-  const auto [spot, operation] = refused_in(spots, reply, session.version().has_sequence);
-  const bool is_begun = spot == nullptr || (operation == 0 && spot->from);
-  if (is_begun && reply.status() == NFS4ERR_WRONGSEC && are_apart(session, spots))
-    co_return status_error(NFS4ERR_XDEV, "", "");
-  if (spot == nullptr) co_return false;
-  if (operation == 0) {
-    if (spot->from) co_return session.crossings().lengthen(*spot);
-    if (reply.status() != NFS4ERR_WRONGSEC) co_return false;
-    auto crossed = co_await cross_root(session, session.crossings(), *session.options().flavor,
-                                       session.default_deadline(), false);
-    if (!crossed) co_return crossed.error();
-    co_return true;
-  }
-  if (reply.status() != NFS4ERR_WRONGSEC) co_return false;
-  const auto at = spot->names.begin() + static_cast<std::ptrdiff_t>(operation) - 1;
-  Spot before(spot->from, {spot->names.begin(), at});
+namespace {
+
+/// Lets a walk from the root begin with another flavour.
+async::Task<Result<bool>> begin_otherwise(ClientLease& session) {
+  auto crossed = co_await cross_root(session, session.crossings(), *session.options().flavor,
+                                     session.default_deadline(), false);
+  if (!crossed) co_return crossed.error();
+  co_return true;
+}
+
+/// Lets the walk go on from where the spot's first `count` names lead to. The server wants another flavour for the last
+/// of them than for its directory.
+async::Task<Result<bool>> cross_at(ClientLease& session, Caller caller, Spot& spot, std::size_t count) {
+  const auto at = spot.names.begin() + static_cast<std::ptrdiff_t>(count) - 1;
+  Spot before(spot.from, {spot.names.begin(), at});
   nfs_fh4 directory;
   if (before.is_handle()) {
     directory = *before.from;
@@ -236,10 +233,25 @@ async::Task<Result<bool>> cross(ClientLease& session, Caller caller, Spots spots
   }
   auto found = co_await cross_to(session, caller, directory, *at);
   if (!found) co_return found.error();
-  session.crossings().learn(*spot, operation, *found);
-  spot->names.erase(spot->names.begin(), at + 1);
-  spot->from = *found;
+  session.crossings().learn(spot, count, *found);
+  spot.names.erase(spot.names.begin(), at + 1);
+  spot.from = *found;
   co_return true;
+}
+
+}  // namespace
+
+async::Soon<Result<bool>> cross(ClientLease& session, Caller caller, Spots spots,
+                                const CompoundReply& reply) {
+  const auto [spot, operation] = refused_in(spots, reply, session.version().has_sequence);
+  const bool is_begun = spot == nullptr || (operation == 0 && spot->from);
+  if (is_begun && reply.status() == NFS4ERR_WRONGSEC && are_apart(session, spots))
+    return status_error(NFS4ERR_XDEV, "", "");
+  if (spot == nullptr) return false;
+  if (operation == 0 && spot->from) return session.crossings().lengthen(*spot);
+  if (reply.status() != NFS4ERR_WRONGSEC) return false;
+  if (operation == 0) return begin_otherwise(session);
+  return cross_at(session, std::move(caller), *spot, operation);
 }
 
 void ask_about_target(Compound& compound, const Crossings::Names& target) {

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "async/task.h"
+#include "async/soon.h"
 #include "engine/spot.h"
 #include "nfs4/compound/compound.h"
 
@@ -87,7 +87,7 @@ using Spots = std::span<engine::Spot* const>;
 /// reason was where a spot begins or which flavour vouched for the caller there; the spots have been changed
 /// then, and the COMPOUND is worth another try. Returns false for any other reason. An Error says that this
 /// client has no flavour that the server takes, or that the spots are on different file systems.
-async::Task<Result<bool>> cross(ClientLease& session, Caller caller, Spots spots, const CompoundReply& reply);
+async::Soon<Result<bool>> cross(ClientLease& session, Caller caller, Spots spots, const CompoundReply& reply);
 
 /// Chooses another flavour for the root, because the server refuses the present one. `in_recovery`: the calls
 /// are made by call_in_recovery(), because the session is not open.

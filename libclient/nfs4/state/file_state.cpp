@@ -154,11 +154,14 @@ bool FileState::is_last_writer(std::uint32_t access) const {
          counts_[OPEN4_SHARE_ACCESS_WRITE] + counts_[OPEN4_SHARE_ACCESS_BOTH] == 1;
 }
 
-async::Task<Status> FileState::complete() {
-  const auto is_complete = [this] { return (needed() & ~open_.access) == 0; };
-  if (is_complete()) co_return Status();
+async::Soon<Status> FileState::complete() {
+  if (is_complete()) return Status();
+  return complete_now();
+}
+
+async::Task<Status> FileState::complete_now() {
   (void)co_await async::until(changed_, session_.default_deadline(),
-                              [&] { return is_complete() || !access_changing_; });
+                              [this] { return is_complete() || !access_changing_; });
   if (is_complete()) co_return Status();
   // Until this OPEN is answered, calls that need more access than the stateid has now are refused with
   // OPENMODE, and wait for its end as they do for that of an OPEN_DOWNGRADE.
@@ -169,7 +172,7 @@ async::Task<Status> FileState::complete() {
 
 // ---- giving it back ----
 
-async::Task<bool> FileState::settled(async::TimePoint deadline) {
+async::Soon<bool> FileState::settled(async::TimePoint deadline) {
   if (changing_) session_.close_batch().hurry();
   return async::until(changed_, deadline, [this] { return !changing_; });
 }

@@ -112,14 +112,14 @@ class FileState {
   /// Opens the file at the server for everything that is needed here, if the present state gives less:
   /// because an OPEN showed that the server had lost the earlier state, or because an OPEN was undone
   /// before its answer came.
-  async::Task<Status> complete();
+  async::Soon<Status> complete();
 
   // ---- giving it back ----
 
   /// Ends when no CLOSE, OPEN_DOWNGRADE or OPEN by handle of the file is under way. Returns false if the
   /// deadline came first. A server that does not look at the seqid of CLOSE closes a state that an OPEN has
   /// renewed, and locks that were set before that are lost with it.
-  async::Task<bool> settled(async::TimePoint deadline);
+  async::Soon<bool> settled(async::TimePoint deadline);
   /// Guard of a task that gives something back: settled() waits for its end.
   class Changing {
    public:
@@ -139,6 +139,8 @@ class FileState {
   async::Task<Result<bool>> downgrade(std::uint32_t access);
 
  private:
+  [[nodiscard]] bool is_complete() const { return (needed() & ~open_.access) == 0; }
+  async::Task<Status> complete_now();
   void is_closed();
   async::Task<Status> close_once();
   async::Task<Result<std::optional<nfsstat4>>> close_alone(stateid4 used, async::TimePoint deadline);

@@ -44,6 +44,30 @@ bool take_walks(CompoundReply& reply, Spots spots) {
   });
 }
 
+namespace {
+
+Compound build(ClientLease& session, const char* what, const Caller& caller, Spots spots,
+               async::FunctionRef<void(Compound&)> add) {
+  Compound out = session.begin(what, caller, mark_of(session, spots));
+  add_walks(out, spots);
+  add(out);
+  return out;
+}
+
+/// Builds the COMPOUND once the spots' names have been walked in others.
+async::Task<Result<Compound>> walk_and_build(ClientLease& session, const char* what, Caller caller,
+                                             Spots spots, async::FunctionRef<void(Compound&)> add) {
+  for (Spot* spot : spots) {
+    if (spot->names.empty()) continue;
+    auto handle = co_await walk(session, caller, *spot);
+    if (!handle) co_return handle.error();
+    *spot = Spot(*handle);
+  }
+  co_return build(session, what, caller, spots, add);
+}
+
+}  // namespace
+
 bool fits(const SessionFacts& limits, const Compound& compound) {
   return compound.count() <= limits.max_operations &&
          compound.message().unreduced_size() <= limits.max_request;
@@ -84,24 +108,12 @@ async::Task<Result<nfs_fh4>> walk(ClientLease& session, Caller caller, Spot spot
   co_return *part.from;
 }
 
-async::Task<Result<Compound>> compound_at(ClientLease& session, const char* what, Caller caller, Spots spots,
+async::Soon<Result<Compound>> compound_at(ClientLease& session, const char* what, Caller caller, Spots spots,
                                           async::FunctionRef<void(Compound&)> add) {
   for (Spot* spot : spots) session.crossings().shorten(*spot);
-  const auto built = [&] {
-    Compound out = session.begin(what, caller, mark_of(session, spots));
-    add_walks(out, spots);
-    add(out);
-    return out;
-  };
-  Compound compound = built();
-  if (fits(session, compound)) co_return std::move(compound);
-  for (Spot* spot : spots) {
-    if (spot->names.empty()) continue;
-    auto handle = co_await walk(session, caller, *spot);
-    if (!handle) co_return handle.error();
-    *spot = Spot(*handle);
-  }
-  co_return built();
+  Compound compound = build(session, what, caller, spots, add);
+  if (fits(session, compound)) return compound;
+  return walk_and_build(session, what, std::move(caller), spots, add);
 }
 
 }  // namespace nfsrdma::nfs4

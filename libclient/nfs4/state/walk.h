@@ -12,6 +12,7 @@
 #include <span>
 
 #include "async/function_ref.h"
+#include "async/soon.h"
 #include "engine/spot.h"
 #include "nfs4/state/client_lease.h"
 #include "nfs4/state/crossing.h"
@@ -43,7 +44,7 @@ inline security::Mark mark_of(const ClientLease& session, Spots spots) {
 
 /// Builds a COMPOUND of the walks and the operations that `add` adds behind them. If that exceeds the
 /// session's limits, the spots are first replaced by the handles that they lead to.
-async::Task<Result<Compound>> compound_at(ClientLease& session, const char* what, Caller caller, Spots spots,
+async::Soon<Result<Compound>> compound_at(ClientLease& session, const char* what, Caller caller, Spots spots,
                                           async::FunctionRef<void(Compound&)> add);
 
 }  // namespace nfsrdma::nfs4

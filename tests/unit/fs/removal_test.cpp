@@ -212,7 +212,7 @@ TEST_CASE("F8 removal: a file that is opened again while its last close ends kee
   std::optional<Removal::Opening> opening;
   opening.emplace(m.removal, file->inode());
   std::erase(file->inode().open, file.get());
-  auto closed = m.removal.closed(file->shared_inode());
+  async::Task<void> closed = m.removal.closed(file->shared_inode());
   m.start(closed);
   CHECK_FALSE(closed.done());
   CHECK(m.names() == "*");

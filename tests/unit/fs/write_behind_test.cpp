@@ -268,7 +268,7 @@ TEST_CASE("F6 write-behind: whoever settles waits for what was answered before, 
   m.write(m.file, m.large, 0);
   m.write(m.file, "small", 1U << 20);
   m.take_calls();
-  auto settled = m.behind.settle(m.at);
+  async::Task<void> settled = m.behind.settle(m.at);
   m.start(settled);
   CHECK(m.take_calls() == "write");  // what was gathered
   m.write(m.file, "later", 2U << 20);
@@ -429,7 +429,7 @@ TEST_CASE(
     "F13 write-behind: all of a small file goes out stable before its time is set, a part of it does not") {
   Writing m;
   const auto settle_last = [&] {
-    auto task = m.behind.settle_last(m.at, nullptr);
+    async::Task<void> task = m.behind.settle_last(m.at, nullptr);
     m.start(task);
     REQUIRE(task.done());
   };

@@ -212,7 +212,7 @@ TEST_CASE("rings: a file that is closed waits for what is under way on it") {
   m.program.read(0, m.number, 0, 4);
   m.client->loop.end_turn();
   REQUIRE(m.client->turn_until([&] { return m.server.held() == 1; }));
-  auto parting = m.service->part(m.file);
+  async::Task<void> parting = m.service->part(m.file);
   m.client->start(parting);
   m.program.read(1, m.number, 0, 4);
   CHECK(m.done(1) == -EBADF);

@@ -117,6 +117,10 @@ struct Ground {
   T run(async::Task<T> task) {
     return loop.run(std::move(task));
   }
+  template <class T>
+  T run(async::Soon<T> soon) {
+    return loop.run(std::move(soon));
+  }
   async::Task<void> pause(async::Clock::duration time) { co_await loop.sleep_for(time); }
   void pass(async::Clock::duration time) { run(pause(time)); }
   void start(async::Task<void> task) { loop.spawn(std::move(task)); }

@@ -86,7 +86,7 @@ TEST_CASE("S14 what the server lost is not written again while the file is being
   c.start(cut);
   REQUIRE(m.soon([&] { return m.server.held() == 1; }));
   m.server.clear_calls();
-  auto commit = file->commit(nullptr);
+  async::Task<Status> commit = file->commit(nullptr);
   c.start(commit);
   REQUIRE(m.soon([&] { return m.server.count(OP_COMMIT) == 1; }));
   c.turn_for(100ms);
@@ -109,7 +109,7 @@ TEST_CASE("S14 a file is not cut while what the server lost is being written aga
   CHECK(ok(c.run(file->write(bytes("old old old"), {}, 0, Stability::unstable, nullptr))));
   m.server.restart();
   m.server.hold(OP_WRITE, false);
-  auto commit = file->commit(nullptr);
+  async::Task<Status> commit = file->commit(nullptr);
   c.start(commit);
   REQUIRE(m.soon([&] { return m.server.held() == 1; }));
   SUBCASE("by its size") {
@@ -148,7 +148,7 @@ TEST_CASE("F6 a commit makes stable what was there when it began, and leaves wha
   OpenRef file = m.open("f");
   CHECK(ok(c.run(file->write(bytes("one "), 0))));
   m.server.hold(OP_COMMIT);
-  auto commit = file->commit();
+  async::Task<Status> commit = file->commit();
   c.start(commit);
   REQUIRE(m.soon([&] { return m.server.held() == 1; }));
   CHECK(ok(c.run(file->write(bytes("two"), 4))));
@@ -160,7 +160,7 @@ TEST_CASE("F6 a commit makes stable what was there when it began, and leaves wha
     CHECK(m.server.stable_content("/f") == "one ");
   }
   SUBCASE("another that begins meanwhile asks for one of its own") {
-    auto second = file->commit();
+    async::Task<Status> second = file->commit();
     c.start(second);
     m.server.release();
     REQUIRE(m.soon([&] { return commit.done() && second.done(); }));

@@ -56,6 +56,10 @@ struct WorldOf4 : Scene {
   T run(async::Task<T> task) {
     return client->run(std::move(task));
   }
+  template <class T>
+  T run(async::Soon<T> soon) {
+    return client->run(std::move(soon));
+  }
 };
 
 /// NFSv4.2 behind a failover: client id, session and opens survive, what was in memory does not, and the verifier is
@@ -215,7 +219,7 @@ TEST_CASE_TEMPLATE("S25 what is read behind a restart is what was written, whoev
   }
   SUBCASE("while the writer makes it safe") {
     m.server.hold(OP_WRITE, false);
-    auto commit = m.mine->commit(nullptr);
+    async::Task<Status> commit = m.mine->commit(nullptr);
     commit.handle().resume();
     m.loop_of().end_turn();
     REQUIRE(m.soon([&] { return m.server.held() == 1; }));
@@ -429,7 +433,7 @@ TEST_CASE_TEMPLATE("S25 a file that is cut while lost data is written again stay
   m.lose();
   // What was lost is under way, and the server executes it late.
   m.server.hold(OP_WRITE, false);
-  auto commit = writer->commit(nullptr);
+  async::Task<Status> commit = writer->commit(nullptr);
   commit.handle().resume();
   m.loop_of().end_turn();
   REQUIRE(m.soon([&] { return m.server.held() == 1; }));
@@ -595,7 +599,7 @@ TEST_CASE("S14 nothing is copied into a file while what the server lost of it is
   CHECK(ok(c.run(m.to->write(bytes("old old old"), 0))));
   m.server.restart();
   m.server.hold(OP_WRITE, false);
-  auto commit = m.to->commit();
+  async::Task<Status> commit = m.to->commit();
   c.start(commit);
   REQUIRE(m.soon([&] { return m.server.held() == 1; }));
   auto copy = OpenFile::copy(*m.from.file(), 0, *m.to.file(), 0, 11);
