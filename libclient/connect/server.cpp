@@ -101,11 +101,13 @@ Surroundings Surroundings::system(std::string owner_id) {
 
 std::uint32_t most_calls(const Options& options, const fabric::Established& established) {
   if (established.fabric != "verbs") return options.credits;
-  constexpr std::uint64_t kMessages = 2U << 20;  // the connection's own messages
+  constexpr std::uint64_t kMessages = 2U << 20;  // a connection's own messages
   constexpr std::uint64_t kEdges = 64U << 10;    // partial pages at both ends, and a Reply chunk
   const std::uint64_t most = fabric::verbs::lockable_memory();
+  const std::uint64_t messages = kMessages * (options.connections + options.shards);
   const std::uint64_t each = std::max(options.rsize, options.wsize) + kEdges;
-  const std::uint64_t count = (most - std::min(most, kMessages)) / each;
+  const std::uint64_t sessions = 1 + options.shards;
+  const std::uint64_t count = (most - std::min(most, messages)) / each / sessions;
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(count, 1, options.credits));
 }
 

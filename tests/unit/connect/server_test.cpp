@@ -771,6 +771,11 @@ TEST_CASE("connect: as many calls as credits, but over a device no more than mem
   CHECK(most >= 1);
   CHECK(most <= 64);
   if (fabric::verbs::lockable_memory() == UINT64_MAX) CHECK(most == 64);
+  // Each shard has a session and a connection of its own.
+  options.shards = 16;
+  CHECK(most_calls(options, established) >= 1);
+  if (fabric::verbs::lockable_memory() < 16ULL << 20) CHECK(most_calls(options, established) == 1);
+  options.shards = 0;
   options.rsize = UINT32_MAX;  // whatever the limit is, one call there must be
   CHECK(most_calls(options, established) >= 1);
 }
