@@ -1,7 +1,6 @@
 #include "api/shards.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <list>
 #include <utility>
@@ -12,12 +11,7 @@
 namespace nfsrdma::api {
 namespace {
 
-using namespace std::chrono_literals;
 using std::chrono::milliseconds;
-
-/// How long the server has to create a session. A recovery that needs one waits for that.
-constexpr auto kMaking = 5s;
-constexpr auto kFirstPause = 1s, kLongestPause = 60s;
 
 std::atomic<std::uint64_t> last_number = 0;
 
@@ -32,13 +26,16 @@ struct Shards::Reading {
 };
 
 struct Shards::Place {
-  Place(std::size_t n, async::Loop* shared, const rpc::ChannelOptions& options,
-        const rpc::Channel::NoticeSink& notices)
+  Place(ClientCore& client, connect::Server& server, std::size_t n, async::Loop* shared,
+        const rpc::ChannelOptions& options, const rpc::Channel::NoticeSink& notices)
       : number(n),
         own_loop(shared != nullptr ? nullptr : std::make_unique<async::Loop>()),
         loop(shared != nullptr ? *shared : *own_loop),
         crew(loop, shared == nullptr),
-        channel(loop, options, notices) {}
+        channel(loop, options, notices),
+        maker(client.loop(), server, n, [&client](const std::string& why) {
+          client.notice("shards: some threads read without a session of their own: " + why);
+        }) {}
   const std::size_t number;
   const std::unique_ptr<async::Loop> own_loop;
   async::Loop& loop;
@@ -54,10 +51,7 @@ struct Shards::Place {
   std::list<Reading*> readings;
 
   // For the thread that is inside the client.
-  bool being_made = false;
-  bool is_missed = false;  // a notice has said that it could not be made
-  async::TimePoint next_try{};
-  async::Backoff pause{kFirstPause, kLongestPause};
+  connect::ShardMaker maker;
 };
 
 /// When it ends, the place knows whether its shard works: a read that is given up may be the last one for a shard, too.
@@ -111,12 +105,12 @@ class Shards::Seats {
 };
 
 Shards::Shards(ClientCore& client, connect::Server& server, std::size_t count, async::Loop* loop)
-    : client_(client), server_(server), number_(++last_number), making_(client.loop()) {
+    : client_(client), number_(++last_number), making_(client.loop()) {
   const rpc::ChannelOptions options = server.shard_channel_options();
   // No notices: losses and delays that matter show on the client's own connections, too.
   const auto silent = [](const rpcrdma::Notice&) {};
   for (std::size_t i = 0; i < count; ++i)
-    places_.push_back(std::make_unique<Place>(i, loop, options, silent));
+    places_.push_back(std::make_unique<Place>(client, server, i, loop, options, silent));
 }
 
 Shards::~Shards() = default;
@@ -136,28 +130,18 @@ Shards::Place& Shards::place_of_this_thread() {
 /// Has the shard made, unless that is being done or has just been tried.
 void Shards::want(Place& place) {
   const Crew::Inside inside(client_.crew());
-  if (!inside || inside.nested() || !client_.connected() || place.being_made) return;
-  if (client_.loop().now() < place.next_try) return;
-  place.next_try = client_.loop().now() + place.pause.take();
+  if (!inside || inside.nested() || !client_.connected() || !place.maker.may_begin()) return;
   making_.spawn(make(place));
   client_.loop().end_turn();
   client_.tell_keeper();
 }
 
 async::Task<void> Shards::make(Place& place) {
-  place.being_made = true;
-  auto made = co_await server_.make_shard(place.number, place.channel, client_.loop().now() + kMaking);
-  place.being_made = false;
-  if (!made) {
-    // EAGAIN: the client's own session is being recovered.
-    if (made.error().errno_value() != EAGAIN && !std::exchange(place.is_missed, true))
-      client_.notice("shards: some threads read without a session of their own: " + made.error().text());
-    co_return;
-  }
-  place.is_missed = false;
+  auto made = co_await place.maker.make(place.channel);
+  if (!made) co_return;
   const Crew::Inside inside(place.crew);
   if (!inside) co_return;
-  place.shard = std::move(*made);
+  place.shard = std::move(made);
   place.works = true;
 }
 
@@ -184,7 +168,7 @@ class Shards::Visit {
   std::optional<std::size_t> finish(Place& place) {
     const Crew::Inside inside(client_.crew());
     const auto out = read_->finish();
-    if (out) place.pause = async::Backoff(kFirstPause, kLongestPause);
+    if (out) place.maker.has_read();
     give_back();
     // Sends what the flags of the answer, or the end of the use of the file, have begun.
     client_.loop().end_turn();

@@ -22,10 +22,10 @@
 #include <vector>
 
 #include "api/crew.h"
-#include "async/backoff.h"
 #include "async/function_ref.h"
 #include "async/tasks.h"
 #include "connect/server.h"
+#include "connect/shard_maker.h"
 #include "engine/engine.h"
 
 namespace nfsrdma::api {
@@ -73,7 +73,6 @@ class Shards {
   std::size_t cancel_if(async::FunctionRef<bool(const Reading&)> wanted);
 
   ClientCore& client_;
-  connect::Server& server_;
   const std::uint64_t number_;  // among all Shards of the process
   std::mutex seating_;
   std::vector<std::unique_ptr<Place>> places_;

@@ -1,0 +1,50 @@
+#include "connect/shard_maker.h"
+
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+namespace nfsrdma::connect {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How long the server has to create a session. A recovery that needs one waits for that.
+constexpr auto kMaking = 5s;
+constexpr auto kFirstPause = 1s, kLongestPause = 60s;
+
+}  // namespace
+
+ShardMaker::ShardMaker(async::Loop& loop, Server& server, std::size_t number,
+                       std::function<void(const std::string& why)> notice)
+    : loop_(loop),
+      server_(server),
+      number_(number),
+      notice_(std::move(notice)),
+      pause_(kFirstPause, kLongestPause) {}
+
+bool ShardMaker::may_begin() {
+  if (being_made_ || is_impossible_ || loop_.now() < next_try_) return false;
+  next_try_ = loop_.now() + pause_.take();
+  return true;
+}
+
+async::Task<std::unique_ptr<engine::Shard>> ShardMaker::make(rpc::Channel& channel) {
+  being_made_ = true;
+  auto made = co_await server_.make_shard(number_, channel, loop_.now() + kMaking);
+  being_made_ = false;
+  if (made) {
+    is_missed_ = false;
+    co_return std::move(*made);
+  }
+  is_impossible_ = made.error().errno_value() == EOPNOTSUPP;
+  // EAGAIN: the session that is there already is being recovered.
+  if (made.error().errno_value() != EAGAIN && !std::exchange(is_missed_, true)) notice_(made.error().text());
+  co_return nullptr;
+}
+
+void ShardMaker::has_read() {
+  pause_ = async::Backoff(kFirstPause, kLongestPause);
+}
+
+}  // namespace nfsrdma::connect
