@@ -226,6 +226,16 @@ void add_state(Exposition& out, const Picture& p) {
   gauge("uncommitted_bytes", "Bytes that the server may still lose.", p.data_holdings.uncommitted_bytes);
 }
 
+void add_shards(Exposition& out, const Picture& p) {
+  if (p.shards == nullptr) return;
+  const ShardCounters& s = *p.shards;
+  out.gauge("shards_working", "Shards that work.").sample(real(p.shards_working));
+  out.counter("shard_reads_total", "READs that shards have made.").sample(real(s.reads));
+  out.counter("shard_read_bytes_total", "Bytes that shards have read.").sample(real(s.bytes));
+  out.counter("shard_reads_made_again_total", "READs that were made again because a shard could not.");
+  out.sample(real(s.made_again));
+}
+
 void add_rings(Exposition& out, const Picture& p) {
   if (p.rings == nullptr) return;
   const RingCounters& r = *p.rings;
@@ -247,6 +257,7 @@ std::string metrics_text(const Picture& picture) {
   add_data(out, picture);
   add_connections(out, picture);
   add_state(out, picture);
+  add_shards(out, picture);
   add_rings(out, picture);
   return out.take();
 }

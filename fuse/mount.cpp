@@ -113,6 +113,7 @@ Mount::~Mount() {
   ring_door_ = nullptr;
   ring_service_ = nullptr;
   plain_reads_ = nullptr;
+  read_shards_ = nullptr;
   if (session_ != nullptr) fuse_session_destroy(session_);
   open_.clear();
   leaving_.clear();
@@ -160,7 +161,8 @@ Status Mount::start_on_server() {
   const bool is_for_others = has_kernel_option("allow_other") || has_kernel_option("allow_root");
   cache.several_users = is_for_others && !has_kernel_option("default_permissions");
   files_ = std::make_unique<fs::FileSystem>(server_.engine(), cache, *root);
-  plain_reads_ = std::make_unique<PlainReads>(loop_, *files_);
+  begin_shards();
+  plain_reads_ = std::make_unique<PlainReads>(loop_, *files_, read_shards_.get());
   creation_mode_.believe_for(std::chrono::duration_cast<async::Clock::duration>(cache.directory_min));
   files_->on_doubt([this](std::uint64_t inode) {
     creation_mode_.forget(inode);
@@ -203,6 +205,17 @@ Status Mount::start_on_server() {
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
   loop_.watch(fd, EPOLLIN, [this](std::uint32_t) { take_in(); });
   return {};
+}
+
+void Mount::begin_shards() {
+  const connect::Options& options = options_.target.options;
+  if (options.shards == 0) return;
+  const std::string version = server_.info().version;
+  if (version != "4.1" && version != "4.2") {
+    log_(options_.mountpoint + ": shards need NFSv4.1 or 4.2; the mount has none with NFSv" + version);
+    return;
+  }
+  read_shards_ = std::make_unique<ReadShards>(loop_, server_, options.shards, options.timeout, trace_, log_);
 }
 
 /// Mounts, unless the place has been taken since the program looked at it first.
@@ -483,13 +496,15 @@ std::string Mount::statistics(Show show) {
                   {},
                   files_->counters(),
                   files_->holdings(),
+                  read_shards_ ? &read_shards_->counters() : nullptr,
+                  read_shards_ ? read_shards_->working() : 0,
                   ring_service_ ? &ring_service_->counters() : nullptr,
                   ring_door_ ? ring_door_->bytes().all() : 0,
                   kernel_ahead_,
                   trace_.text()};
-  for (const auto& channel : server_.channels()) {
-    picture.connections.push_back({channel->up(), channel->address(), channel->established().fabric,
-                                   channel->credits_in_use(), channel->calls(), channel->facts()});
+  for (const auto& channel : server_.channels()) picture.connections.push_back(ConnectionState::of(*channel));
+  if (read_shards_) {
+    for (ConnectionState& one : read_shards_->connections()) picture.connections.push_back(std::move(one));
   }
   return show(picture);
 }
@@ -518,6 +533,7 @@ void Mount::unmount() {
   mounted_ = false;
   loop_.unwatch(fuse_session_fd(session_));
   fuse_session_exit(session_);  // keeps libfuse from reporting answers that the kernel takes no more
+  if (read_shards_) read_shards_->stop();  // its threads write to the descriptor
   // libfuse unmounts by path. If the path is not this mount's any more, the mount ends when its descriptor is
   // closed. The number of the descriptor stays libfuse's, and refers to another file from here on.
   if (is_at_mountpoint()) return fuse_session_unmount(session_);

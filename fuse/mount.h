@@ -25,6 +25,7 @@
 #include "fuse/mount_options.h"
 #include "fuse/plain_reads.h"
 #include "fuse/read_ahead.h"
+#include "fuse/read_shards.h"
 #include "fuse/requests.h"
 #include "fuse/ring_door.h"
 #include "fuse/statistics_files.h"
@@ -96,6 +97,7 @@ class Mount {
 
  private:
   Status start_on_server();
+  void begin_shards();
   Status mount_session();
   Status take_passed_descriptor();
   template <class T>
@@ -143,6 +145,7 @@ class Mount {
   connect::Server server_;
   std::size_t kernel_ahead_ = 0;  // set_kernel_read_ahead()
   std::unique_ptr<fs::FileSystem> files_;
+  std::unique_ptr<ReadShards> read_shards_;  // null: the mount has none
   std::unique_ptr<PlainReads> plain_reads_;
   std::unique_ptr<MetricsWriter> metrics_;  // null: the option metrics is not given
   std::unique_ptr<RingService> ring_service_;

@@ -2,6 +2,16 @@
 // memory that is kept for the next one. Any other READ takes the ordinary path;
 // FileSystem::begin_plain_read() or the engine decides which.
 //
+// If the mount has shards (read_shards.h), and enough other plain READs are under way, a READ is handed over to the thread
+// of a shard:
+//
+//     this loop   begins the READ        judges what was read          ends it
+//     the shard            makes the READ          answers the kernel
+//
+// Each arrow between the two may be a wake-up of the other thread, which takes some 10 µs with one READ under way, and
+// next to nothing with many. So a program that reads one piece after the other is served by this loop alone. The copy into
+// the kernel and the wake-up of the program are most of the costs of an answer, therefore the shard gives it.
+//
 // Confined to the loop's thread.
 #pragma once
 
@@ -15,13 +25,14 @@
 
 namespace nfsrdma::fuse {
 
+class ReadShards;
 class Request;
 
 class PlainReads {
  public:
   /// `loop` and `files` must outlive this object, and so must the session of the requests that are not
-  /// answered yet.
-  PlainReads(async::Loop& loop, fs::FileSystem& files);
+  /// answered yet. `shards`: null if the mount has none.
+  PlainReads(async::Loop& loop, fs::FileSystem& files, ReadShards* shards);
   ~PlainReads();
   PlainReads(const PlainReads&) = delete;
   PlainReads& operator=(const PlainReads&) = delete;
@@ -32,10 +43,16 @@ class PlainReads {
 
  private:
   class One;
+  /// Returns how many shards should share what is under way, apart from a READ of this load, which load_ contains already.
+  /// 0: the READ stays here.
+  [[nodiscard]] std::size_t shards_worthwhile(std::size_t load);
   void give_back(One& one);
 
   async::Loop& loop_;
   fs::FileSystem& files_;
+  ReadShards* const shards_;
+  std::size_t load_ = 0;  // of all READs that are under way: their bytes, and a fixed amount for each
+  bool spreads_ = false;  // READs are being handed over to shards
   async::Reused<One> reads_;
 };
 

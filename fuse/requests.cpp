@@ -72,6 +72,13 @@ fuse_req_t Request::take(bool refused) {
   return std::exchange(request_, nullptr);
 }
 
+fuse_req_t Request::hand_out() {
+  fuse_req_t r = take();
+  // libfuse may read an interrupt of the request before the other thread has answered it.
+  if (r != nullptr) fuse_req_interrupt_func(r, nullptr, nullptr);
+  return r;
+}
+
 /// Called by libfuse with its lock on the request held, so nothing may be answered in here.
 void Request::interrupt() {
   if (!interrupted_at_) interrupted_at_ = loop_.now();

@@ -56,6 +56,10 @@ class Request : public std::enable_shared_from_this<Request> {
   /// Returns the raw request, for functions that only build a buffer; null once it is answered.
   [[nodiscard]] fuse_req_t raw() const { return request_; }
 
+  /// Gives up the raw request, which another thread may then answer. The Request counts as answered. Returns null if that
+  /// was done before.
+  [[nodiscard]] fuse_req_t hand_out();
+
   /// Must be called before the next request is read, if the task has not answered at once, so that an
   /// interrupt finds this request.
   void await_interrupts();

@@ -158,6 +158,7 @@ std::string seldom_set(const connect::Options& to) {
     if (value != usually) text(name, std::to_string(value));
   };
   for (const std::string& one : to.remote_ports) ports += (ports.empty() ? "" : "~") + one;
+  number("shards", to.shards, usual.shards);
   if (to.connect_timeout != usual.connect_timeout)
     text("connect_timeout", std::to_string(to.connect_timeout.count()) + "ms");
   text("keytab", to.keytab);
@@ -249,6 +250,14 @@ void add_windows(Lines& out, const Picture& p) {
   add_window(out, "read", h.read).set("ahead_bytes", h.bytes_ahead).set("readers", h.readers);
   out.set("kernel_ahead_bytes", p.kernel_ahead);
   add_window(out, "write", h.write);
+}
+
+void add_shards(Lines& out, const Picture& p) {
+  if (p.shards == nullptr) return;
+  const ShardCounters& s = *p.shards;
+  out.line("shards").word("state").set("working", p.shards_working);
+  out.line("shards").word("reads").set("requests", s.reads).set("bytes", s.bytes);
+  out.set("made_again", s.made_again).set("answers", s.answers_sent);
 }
 
 void add_rings(Lines& out, const Picture& p) {
@@ -382,6 +391,7 @@ std::string statistics_text(const Picture& picture) {
   add_security(out, picture);
   add_data(out, picture);
   add_windows(out, picture);
+  add_shards(out, picture);
   add_rings(out, picture);
   add_connections(out, picture);
   add_state(out, picture);

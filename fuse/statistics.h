@@ -15,11 +15,12 @@
 
 #include "engine/statistics.h"
 #include "fs/counters.h"
+#include "fuse/connection_state.h"
 #include "fuse/mount_options.h"
 #include "fuse/request_counters.h"
 #include "fuse/ring_counters.h"
+#include "fuse/shard_counters.h"
 #include "nfsrdma/info.h"
-#include "rpcrdma/requester.h"
 
 namespace nfsrdma::fuse {
 
@@ -28,13 +29,7 @@ constexpr unsigned kStatisticsFormat = 1;
 constexpr std::string_view kStatisticsName = ".nfsrdma-stats";
 /// The values of a mount at one moment. Objects that a Picture refers to must outlive it.
 struct Picture {
-  struct Connection {
-    bool up = false;
-    std::string address, fabric;
-    std::uint32_t credits_in_use = 0;
-    std::size_t pending = 0;
-    rpcrdma::Facts facts;
-  };
+  using Connection = ConnectionState;
   const MountOptions& options;
   std::chrono::steady_clock::duration age{};
   std::uint32_t rsize = 0, wsize = 0;
@@ -42,9 +37,12 @@ struct Picture {
   Info info;
   const engine::ServerCounters& server;
   engine::ServerHoldings server_holdings;
-  std::vector<Connection> connections;
+  std::vector<Connection> connections;  ///< those of shards come last
   const fs::Counters& data;
   fs::Holdings data_holdings;
+  /// Null if the mount has no shards.
+  const ShardCounters* shards = nullptr;
+  std::size_t shards_working = 0;
   const RingCounters* rings = nullptr;  ///< null: `noring`
   /// Bytes of data of all rings, including rings that have ended and are still in use.
   std::uint64_t ring_bytes = 0;

@@ -33,6 +33,8 @@ class TraceControl {
   /// Begins the trace that the options ask for. A failure goes to the log, because the mount works without.
   void start();
   [[nodiscard]] fabric::Tapper tapper() const { return recorder_->tapper(log_); }
+  /// Returns true while a trace is being written.
+  [[nodiscard]] bool is_on() const { return recorder_->on(); }
   /// Carries out what was written to the control file. Returns 0 or an errno, which the log explains.
   int obey(std::string_view command);
   /// Returns the text of the control file.

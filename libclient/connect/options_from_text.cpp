@@ -456,8 +456,8 @@ constexpr auto rows = std::to_array<Row>({
      set_threads,
      get<&Options::threads>},
     {{"shards", "a number from 0 to 16",
-      "for programs that read in several threads: number of sessions, each with a connection, that the "
-      "threads share out among themselves (default 0)"},
+      "number of further sessions, each with a connection, for parallel reads of a program's threads or of a "
+      "mount (default 0)"},
      set_shards,
      get<&Options::shards>},
     {{"busy_poll", "microseconds from 0 to 10000",

@@ -27,7 +27,6 @@
 #include <iostream>
 #include <iterator>
 #include <set>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -255,21 +254,6 @@ TEST_CASE("mount: names of one directory are looked up beside each other") {
   CHECK(second.ended(3s) == 0);
 }
 
-namespace {
-/// The value of `key` in the statistics' line that begins with `line`.
-std::string statistic(const Mounting& m, const std::string& line, const std::string& key) {
-  std::istringstream lines(content_of(m.path(".nfsrdma-stats")));
-  for (std::string one; std::getline(lines, one);) {
-    if (!one.starts_with(line + " ")) continue;
-    const auto at = one.find(" " + key + "=");
-    if (at == std::string::npos) break;
-    const auto begin = at + key.size() + 2;
-    return one.substr(begin, one.find(' ', begin) - begin);
-  }
-  return "-";
-}
-}  // namespace
-
 TEST_CASE(
     "mount: the statistics are there in three formats, in files that no listing has and nobody removes") {
   Mounting m;
@@ -365,18 +349,18 @@ TEST_CASE(
   for (std::size_t i = 0; i < kSize; ++i) text[i] = static_cast<char>('a' + i / 4096 % 26);
   m.server.add_file("/f", text);
   m.mount();
-  CHECK(statistic(m, "window read", "why") == "nothing_known");
-  CHECK(statistic(m, "window read", "window_bytes") == "2097152");
+  CHECK(m.statistic("window read", "why") == "nothing_known");
+  CHECK(m.statistic("window read", "window_bytes") == "2097152");
   const auto mount = fuse::mounted_at(m.place);
   REQUIRE(mount);
   const std::string setting = "/sys/class/bdi/" + mount->device + "/read_ahead_kb";
   const auto set_to = [&] { return std::to_string(std::stoul(content_of(setting)) << 10U); };
   CHECK(set_to() == std::to_string(2U << 20));
   CHECK(content_of(m.path("f")) == text);
-  CHECK(statistic(m, "window read", "bytes_per_second").size() > 6);
-  CHECK(std::stoul(statistic(m, "window read", "window_bytes")) >= 2U << 20);
-  CHECK(statistic(m, "window read", "why") != "nothing_known");
-  CHECK(statistic(m, "window read", "kernel_ahead_bytes") == set_to());
+  CHECK(m.statistic("window read", "bytes_per_second").size() > 6);
+  CHECK(std::stoul(m.statistic("window read", "window_bytes")) >= 2U << 20);
+  CHECK(m.statistic("window read", "why") != "nothing_known");
+  CHECK(m.statistic("window read", "kernel_ahead_bytes") == set_to());
   // Somebody who reads 16 KiB at a time, past the kernel's own reading ahead.
   const int fd = ::open(m.path("f").c_str(), O_RDONLY);
   REQUIRE(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
@@ -387,8 +371,8 @@ TEST_CASE(
     REQUIRE(::pread(fd, piece.data(), piece.size(), at) == static_cast<ssize_t>(piece.size()));
     CHECK(text.compare(static_cast<std::size_t>(at), piece.size(), piece) == 0);
   }
-  CHECK(std::stoul(statistic(m, "data ahead", "hits")) > 30);
-  CHECK(std::stoul(statistic(m, "window read", "ahead_bytes")) > 0);
+  CHECK(std::stoul(m.statistic("data ahead", "hits")) > 30);
+  CHECK(std::stoul(m.statistic("window read", "ahead_bytes")) > 0);
   // What is written here is what is read behind it, though the old bytes have been read ahead.
   const int writer = m.open("f");
   const std::string written(64U << 10, 'Z');
@@ -398,8 +382,8 @@ TEST_CASE(
   CHECK(::pread(fd, piece.data(), piece.size(), at) == static_cast<ssize_t>(piece.size()));
   CHECK(piece == written.substr(0, piece.size()));
   ::close(fd);
-  CHECK(eventually([&] { return statistic(m, "window read", "ahead_bytes") == "0"; }, 10s));
-  CHECK(statistic(m, "window write", "why") != "-");
+  CHECK(eventually([&] { return m.statistic("window read", "ahead_bytes") == "0"; }, 10s));
+  CHECK(m.statistic("window write", "why") != "-");
 }
 
 TEST_CASE("S17 locks of a mount that was killed are gone as soon as it is mounted again") {

@@ -16,6 +16,7 @@
 #include <functional>
 #include <iterator>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -109,6 +110,18 @@ struct Mounting {
     return child.ended(20s).value_or(-1);
   }
   [[nodiscard]] std::string path(const std::string& name) const { return place + "/" + name; }
+  /// The value of `key` in the statistics' line that begins with `line`.
+  [[nodiscard]] std::string statistic(const std::string& line, const std::string& key) const {
+    std::istringstream lines(content_of(path(".nfsrdma-stats")));
+    for (std::string one; std::getline(lines, one);) {
+      if (!one.starts_with(line + " ")) continue;
+      const auto at = one.find(" " + key + "=");
+      if (at == std::string::npos) break;
+      const auto begin = at + key.size() + 2;
+      return one.substr(begin, one.find(' ', begin) - begin);
+    }
+    return "-";
+  }
   [[nodiscard]] int open(const std::string& name) const { return ::open(path(name).c_str(), O_RDWR); }
 };
 

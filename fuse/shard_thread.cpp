@@ -1,0 +1,217 @@
+#include "fuse/shard_thread.h"
+
+#include <sys/epoll.h>
+
+#include <optional>
+#include <utility>
+
+#include "async/helper.h"
+
+namespace nfsrdma::fuse {
+
+/// A READ that is under way in the shard. The object is kept for the next one.
+class ShardThread::Reading final : private async::Loop::Timer {
+ public:
+  explicit Reading(ShardThread& all) : all_(all) {}
+  virtual ~Reading() = default;
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+  void begin(ShardJob& job, std::shared_ptr<engine::Shard> shard) {
+    job_ = &job;
+    shard_ = std::move(shard);
+    ended_ = false;
+    all_.loop_.set(*this, all_.loop_.now() + all_.patience_);
+    task_.emplace(read(*this));
+    task_->handle().resume();
+  }
+  /// Ends the READ, if there is one that has not ended. The server can no longer write into its memory when this returns.
+  void drop() {
+    if (job_ == nullptr || ended_) return;
+    task_.reset();
+    end();
+  }
+  /// Returns the job of a READ that has ended. Called outside the task.
+  ShardJob& take() {
+    task_.reset();
+    shard_ = nullptr;
+    return *std::exchange(job_, nullptr);
+  }
+
+ private:
+  static async::Task<void> read(Reading& self) {
+    co_await self.shard_->read(self.job_->shard_read(), self.job_->memory());
+    if (!self.shard_->works()) self.all_.drop_shard(*self.shard_);
+    self.end();
+  }
+  void on_time() override {
+    all_.drop_shard(*shard_);
+    drop();
+  }
+  void end() {
+    cancel();
+    ended_ = true;
+    all_.ended_.push_back(this);
+  }
+
+  ShardThread& all_;
+  ShardJob* job_ = nullptr;               // null: idle
+  std::shared_ptr<engine::Shard> shard_;  // null: idle
+  bool ended_ = false;
+  std::optional<async::Task<void>> task_;
+};
+
+// ---- on the owner's thread ----
+
+ShardThread::ShardThread(async::Loop& owner, const rpc::ChannelOptions& connection,
+                         std::chrono::milliseconds patience)
+    : owner_(owner),
+      patience_(patience),
+      self_(std::make_shared<ShardThread*>(this)),
+      // No notices: losses and delays that matter show on the mount's own connections, too.
+      channel_(loop_, connection, [](const rpcrdma::Notice&) {}) {
+  loop_.watch(orders_.descriptor(), EPOLLIN, [this](std::uint32_t) {
+    orders_.take(taken_);
+    for (Order& order : taken_) carry_out(order);
+    taken_.clear();
+  });
+  loop_.watch(wake_.descriptor(), EPOLLIN, [](std::uint32_t) {});
+  channel_.set_link_sink([this](bool up) {
+    if (!up && shard_) drop_shard(*shard_);
+  });
+  {
+    const async::AllSignalsBlocked blocked;
+    thread_ = std::thread([this] { run(); });
+  }
+  owner_.watch(done_.descriptor(), EPOLLIN, [this](std::uint32_t) { take_done(); });
+}
+
+ShardThread::~ShardThread() {
+  stop();
+}
+
+void ShardThread::order(Order order) {
+  if (ordered_.empty()) {
+    // Hand over at the end of the turn, so that all Orders of the turn go in one batch.
+    owner_.post([token = std::weak_ptr(self_)] {
+      if (const auto self = token.lock()) (*self)->orders_.give((*self)->ordered_);
+    });
+  }
+  ordered_.push_back(std::move(order));
+}
+
+void ShardThread::use(std::unique_ptr<engine::Shard> shard) {
+  works_ = true;
+  order({Order::What::use, nullptr, std::move(shard)});
+}
+
+void ShardThread::read(ShardJob& job) {
+  ++busy_;
+  order({Order::What::read, &job, nullptr});
+}
+
+void ShardThread::send(ShardJob& job) {
+  ++busy_;
+  order({Order::What::send, &job, nullptr});
+}
+
+ConnectionState ShardThread::connection() {
+  ConnectionState out;
+  if (!self_) return out;
+  looked_ = false;
+  ordered_.push_back({Order::What::look, nullptr, nullptr, &out});
+  orders_.give(ordered_);
+  looked_.wait(false);
+  return out;
+}
+
+void ShardThread::take_done() {
+  std::vector<Done> all = std::move(told_);
+  done_.take(all);
+  busy_ -= all.size();
+  for (const Done& one : all) {
+    if (one.sent) {
+      one.job->has_sent();
+    } else {
+      one.job->has_read();
+    }
+  }
+  all.clear();
+  told_ = std::move(all);
+}
+
+void ShardThread::stop() {
+  if (!self_) return;
+  self_ = nullptr;
+  works_ = false;
+  owner_.unwatch(done_.descriptor());
+  orders_.give(ordered_);
+  ends_ = true;
+  wake_.set();
+  thread_.join();
+  channel_.set_link_sink(nullptr);
+  take_done();
+}
+
+// ---- on its own ----
+
+void ShardThread::run() {
+  while (!ends_) {
+    loop_.turn(async::TimePoint::max());
+    end_turn();
+  }
+  shard_ = nullptr;
+  orders_.take(taken_);
+  for (Order& order : taken_) carry_out(order);
+  taken_.clear();
+  for (const auto& reading : readings_.all()) reading->drop();
+  channel_.shut_down();
+  loop_.end_turn();
+  end_turn();
+}
+
+void ShardThread::carry_out(Order& order) {
+  switch (order.what) {
+    case Order::What::read:
+      return begin(*order.job);
+    case Order::What::send:
+      order.job->send_answer();
+      finished_.push_back({order.job, true});
+      return;
+    case Order::What::use:
+      shard_ = std::move(order.shard);
+      return;
+    case Order::What::look:
+      *order.state = ConnectionState::of(channel_);
+      looked_ = true;
+      looked_.notify_one();
+      return;
+  }
+}
+
+void ShardThread::begin(ShardJob& job) {
+  if (!shard_ || ends_) {
+    finished_.push_back({&job, false});
+    return;
+  }
+  readings_.take(*this).begin(job, shard_);
+}
+
+/// Parts with the shard, unless another one has come in its place. Its READs that are under way go on, and it ends them.
+void ShardThread::drop_shard(const engine::Shard& which) {
+  if (shard_.get() != &which) return;
+  works_ = false;
+  shard_ = nullptr;
+}
+
+/// Gives back what has ended. A task is destroyed here, and not from inside itself.
+void ShardThread::end_turn() {
+  for (Reading* const one : ended_) {
+    finished_.push_back({&one->take(), false});
+    readings_.give_back(*one);
+  }
+  ended_.clear();
+  done_.give(finished_);
+}
+
+}  // namespace nfsrdma::fuse

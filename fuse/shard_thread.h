@@ -1,0 +1,137 @@
+// A thread with a loop, on which one shard (engine/shard.h) reads for the mount's loop, and sends answers to the kernel.
+//
+//     the mount's loop                      the shard's
+//     read(job)            ── Order ──▸     Shard::read()
+//     ShardJob::has_read() ◂── job ───
+//     send(job)            ── Order ──▸     ShardJob::send_answer()
+//     ShardJob::has_sent() ◂── job ───
+//
+// Orders and jobs are passed in batches: Orders at the end of the owner's turn, jobs at the end of the shard's. So with
+// several READs under way a wake-up of the other thread serves many of them.
+//
+// No READ stays longer than `patience`. One that does is dropped and given back, and the shard is taken for one that has
+// stopped working. What becomes of a READ is told by ShardRead::finish(), which its owner calls.
+//
+// The shard's connection belongs to the thread. It is made with the first READ. If it is lost, the shard stops working at
+// once, also while nobody reads.
+//
+// Thread-safety: one thread, the owner's, calls all functions. ShardJob says which of its functions runs where.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "async/loop.h"
+#include "async/mailbox.h"
+#include "async/reused.h"
+#include "engine/shard.h"
+#include "fuse/connection_state.h"
+#include "rpc/channel.h"
+
+namespace nfsrdma::fuse {
+
+/// A READ for a shard's thread. Between read() and has_read(), and between send() and has_sent(), it belongs to that thread:
+/// the owner may change nothing that its functions use, nor destroy it.
+class ShardJob {
+ public:
+  ShardJob() = default;
+  virtual ~ShardJob() = default;
+  ShardJob(const ShardJob&) = delete;
+  ShardJob& operator=(const ShardJob&) = delete;
+
+  // ---- on the owner's thread ----
+  /// Called when the READ is back, made or not.
+  virtual void has_read() = 0;
+  virtual void has_sent() = 0;
+
+  // ---- on the shard's ----
+  virtual engine::ShardRead& shard_read() = 0;
+  virtual std::span<std::byte> memory() = 0;
+  /// Gives the kernel its answer.
+  virtual void send_answer() = 0;
+};
+
+class ShardThread {
+ public:
+  /// Starts the thread, which has no shard yet. Throws std::system_error if the system gives it none, or no descriptors.
+  ShardThread(async::Loop& owner, const rpc::ChannelOptions& connection, std::chrono::milliseconds patience);
+  /// Calls stop().
+  ~ShardThread();
+  ShardThread(const ShardThread&) = delete;
+  ShardThread& operator=(const ShardThread&) = delete;
+
+  /// The channel for the shard (Protocol::make_shard()).
+  [[nodiscard]] rpc::Channel& channel() { return channel_; }
+  /// Sets the shard, in place of one that has stopped working.
+  void use(std::unique_ptr<engine::Shard> shard);
+  [[nodiscard]] bool works() const { return works_.load(std::memory_order_relaxed); }
+
+  void read(ShardJob& job);
+  /// Only while runs().
+  void send(ShardJob& job);
+  [[nodiscard]] bool runs() const { return self_ != nullptr; }
+  /// Returns how many jobs the thread has.
+  [[nodiscard]] std::size_t busy() const { return busy_; }
+
+  /// Waits until the thread has looked at its connection, which takes as long as its turn.
+  ConnectionState connection();
+
+  /// Drops the READs, sends the answers that it has been given, and ends the thread. Then has_read() and has_sent() are
+  /// called of all jobs.
+  void stop();
+
+ private:
+  struct Order {
+    enum class What : std::uint8_t { read, send, use, look } what;
+    ShardJob* job = nullptr;
+    std::unique_ptr<engine::Shard> shard;
+    ConnectionState* state = nullptr;
+  };
+  struct Done {
+    ShardJob* job;
+    bool sent;
+  };
+  class Reading;
+
+  // on the owner's thread
+  void order(Order order);
+  void take_done();
+  // on its own
+  void run();
+  void carry_out(Order& order);
+  void begin(ShardJob& job);
+  void end(Reading& reading);
+  void end_turn();
+  void drop_shard(const engine::Shard& which);
+
+  async::Loop& owner_;
+  const std::chrono::milliseconds patience_;
+  async::Loop loop_;
+  async::Mailbox<Order> orders_;
+  async::Mailbox<Done> done_;
+  async::Wakeup wake_;
+  std::atomic<bool> ends_ = false;
+  std::atomic<bool> works_ = false;
+  std::atomic<bool> looked_ = false;
+  // Used by the owner's thread only.
+  std::vector<Order> ordered_;
+  std::vector<Done> told_;
+  std::size_t busy_ = 0;
+  std::shared_ptr<ShardThread*> self_;  // null once it has stopped; posted functions find out by it
+  // Used by the shard's thread only, once it has begun.
+  rpc::Channel channel_;
+  std::shared_ptr<engine::Shard> shard_;  // null: it has stopped working; READs under way hold it as well
+  async::Reused<Reading> readings_;
+  std::vector<Reading*> ended_;  // in this turn
+  std::vector<Order> taken_;
+  std::vector<Done> finished_;
+  std::thread thread_;
+};
+
+}  // namespace nfsrdma::fuse
