@@ -6,7 +6,8 @@
  * LOAD    write   SIZE MiB into the file `data` in pieces of 1 MiB, fsync and close included
  *         read    that file, the same way
  *         random  SIZE reads of 4 KiB at random in it, O_DIRECT, 16 in flight (io_submit), or as many as
- *                 LOAD_IN_FLIGHT in the environment says, at most 256
+ *                 LOAD_IN_FLIGHT in the environment says, at most 256; of as many bytes as LOAD_BLOCK says there, a
+ *                 multiple of 4096 up to 1 MiB
  *         create  SIZE empty files in the directory `many`, which it makes
  *         save    the same, with 4 KiB in each; what is still under way behind close(2) is not waited for
  *         stat    each of them
@@ -35,6 +36,7 @@
 enum { piece = 1 << 20, small = 4096, most_in_flight = 256 };
 
 static int in_flight = 16;
+static int block_size = small;
 
 static const char* directory;
 static uint64_t size;
@@ -106,7 +108,7 @@ static uint64_t next_random(void) {
   return state;
 }
 static void submit(aio_context_t context, struct iocb* block, uint64_t blocks) {
-  block->aio_offset = (int64_t)(next_random() % blocks * small);
+  block->aio_offset = (int64_t)(next_random() % blocks * (uint64_t)block_size);
   if (syscall(SYS_io_submit, context, 1, &block) != 1) fail("io_submit");
 }
 
@@ -115,26 +117,26 @@ static uint64_t random_read(void) {
   struct iocb blocks[most_in_flight];
   struct io_event events[most_in_flight];
   aio_context_t context = 0;
-  char* buffers = page_aligned((size_t)in_flight * small);
+  char* buffers = page_aligned((size_t)in_flight * (size_t)block_size);
   uint64_t started = 0, ended = 0;
   const int file = open_data(O_RDONLY | O_DIRECT);
-  if (fstat(file, &status) != 0 || status.st_size < small) fail("fstat");
+  if (fstat(file, &status) != 0 || status.st_size < block_size) fail("fstat");
   if (syscall(SYS_io_setup, in_flight, &context) != 0) fail("io_setup");
   memset(blocks, 0, sizeof blocks);
   for (int i = 0; i < in_flight && started < size; ++i, ++started) {
     blocks[i].aio_lio_opcode = IOCB_CMD_PREAD;
     blocks[i].aio_fildes = (uint32_t)file;
-    blocks[i].aio_buf = (uint64_t)(uintptr_t)(buffers + (size_t)i * small);
-    blocks[i].aio_nbytes = small;
-    submit(context, &blocks[i], (uint64_t)status.st_size / small);
+    blocks[i].aio_buf = (uint64_t)(uintptr_t)(buffers + (size_t)i * (size_t)block_size);
+    blocks[i].aio_nbytes = (uint64_t)block_size;
+    submit(context, &blocks[i], (uint64_t)(status.st_size / block_size));
   }
   while (ended < started) {
     const long count = syscall(SYS_io_getevents, context, 1, in_flight, events, NULL);
     if (count < 0 && errno != EINTR) fail("io_getevents");
     for (long i = 0; i < count; ++i, ++ended) {
-      if (events[i].res != small) fail("a read of 4 KiB");
+      if (events[i].res != block_size) fail("a read of a block");
       if (started < size) {
-        submit(context, (struct iocb*)(uintptr_t)events[i].obj, (uint64_t)status.st_size / small);
+        submit(context, (struct iocb*)(uintptr_t)events[i].obj, (uint64_t)(status.st_size / block_size));
         ++started;
       }
     }
@@ -142,7 +144,7 @@ static uint64_t random_read(void) {
   syscall(SYS_io_destroy, context);
   close(file);
   free(buffers);
-  return size * small;
+  return size * (uint64_t)block_size;
 }
 
 static int make_one(const char* path) {
@@ -271,6 +273,12 @@ int main(int argc, char** argv) {
   directory = argv[3];
   const char* wanted = getenv("LOAD_IN_FLIGHT");
   if (wanted != NULL) in_flight = atoi(wanted);
+  const char* block = getenv("LOAD_BLOCK");
+  if (block != NULL) block_size = atoi(block);
+  if (block_size < small || block_size > piece || block_size % small != 0) {
+    fputs("load_mount: LOAD_BLOCK is a multiple of 4096 up to 1 MiB\n", stderr);
+    return 2;
+  }
   if (in_flight < 1 || in_flight > most_in_flight) {
     fputs("load_mount: LOAD_IN_FLIGHT is 1 to 256\n", stderr);
     return 2;

@@ -125,6 +125,8 @@ if [ "$(id -u)" = 0 ] && [ -c /dev/fuse ] && [ -x "${NFSRDMA_FUSE:=$here/../../b
   export NFSRDMA_FUSE
   check "mount_limits.sh" "$here/mount_limits.sh" --peers bare --mib 4 --files 20 --rounds 1 --no-counts
   check "mount_limits.sh compares" [ "$(grep -c 'median of the ratios' "$work/out")" = 7 ]
+  check "mount_threads.sh" "$here/mount_threads.sh" --shards 2 --blocks 4096 --count 500 --rounds 1
+  check "mount_threads.sh has a line for each" [ "$(grep -c 'the loop' "$work/out")" = 2 ]
 else
   echo "SKIPPED a part: mount_limits.sh: no root, no /dev/fuse or no nfsrdma-fuse"
 fi
