@@ -12,7 +12,8 @@
 //     init.look(request);      // each request that arrives, until answered() is true
 //     init.complete(reply);    // each reply that is sent
 //
-// No I/O. Confined to the loop's thread.
+// No I/O. Confined to the loop's thread, but for complete(): once FUSE_INIT is answered nothing changes any more, and any thread
+// may call it.
 #pragma once
 
 #include <sys/uio.h>

@@ -1,5 +1,5 @@
 // A mount: the session with the server, the file system on it, and the kernel's requests, on one event loop
-// in one thread.
+// in one thread. With `shards` further threads make READs for it (read_shards.h).
 #pragma once
 
 #include <csignal>

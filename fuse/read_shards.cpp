@@ -5,6 +5,12 @@
 #include <utility>
 
 namespace nfsrdma::fuse {
+namespace {
+
+/// What a server that is merely busy may need.
+constexpr std::chrono::seconds kLeastPatience(1);
+
+}  // namespace
 
 ReadShards::Place::Place(async::Loop& loop, connect::Server& server, std::size_t number,
                          std::chrono::milliseconds patience,
@@ -16,7 +22,7 @@ ReadShards::ReadShards(async::Loop& loop, connect::Server& server, std::size_t c
     : loop_(loop),
       server_(server),
       count_(count),
-      patience_(timeout / engine::Shard::kPatience),
+      patience_(std::max<std::chrono::milliseconds>(timeout / engine::Shard::kPatience, kLeastPatience)),
       trace_(trace),
       log_(std::move(log)),
       making_(loop) {}
@@ -33,7 +39,7 @@ ReadShards::Place* ReadShards::choose(std::size_t most) {
   for (std::size_t i = 0; i < places_.size() && working < most; ++i) {
     Place& place = *places_[i];
     if (!place.thread.works()) {
-      if (i < most && place.maker.may_begin()) making_.spawn(make(place));
+      if (i < most && !place.thread.is_connecting() && place.maker.may_begin()) making_.spawn(make(place));
       continue;
     }
     ++working;
@@ -51,14 +57,16 @@ void ReadShards::start_threads() {
       places_.push_back(std::make_unique<Place>(loop_, server_, places_.size(), patience_, notice));
   } catch (const std::system_error& fault) {
     log_("shards: " + std::to_string(places_.size()) + " of " + std::to_string(count_) +
-         " threads could be started: " + fault.what());
+         " threads could be started, and the mount goes on with these: " + fault.what());
     ended_ = places_.empty();
   }
 }
 
 async::Task<void> ReadShards::make(Place& place) {
   auto made = co_await place.maker.make(place.thread.channel());
-  if (made) place.thread.use(std::move(made));
+  if (!made) co_return;
+  auto connected = co_await place.thread.use(std::move(made));
+  if (!connected) place.maker.is_unusable(connected.error());
 }
 
 void ReadShards::stop() {

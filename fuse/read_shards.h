@@ -6,7 +6,7 @@
 //
 // The threads start when a READ is to be handed over for the first time, and their shards are made in the background then;
 // and again when they have stopped working, after pauses that grow. READs that find no shard are made by the mount's loop.
-// There are none while a trace is written, which could not be followed if several threads wrote to it.
+// While a trace is written no READ is handed over: a trace could not be followed if several threads wrote to it.
 //
 // Confined to the loop's thread.
 #pragma once

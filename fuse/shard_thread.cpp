@@ -8,6 +8,11 @@
 #include "async/helper.h"
 
 namespace nfsrdma::fuse {
+namespace {
+
+constexpr std::chrono::seconds kConnecting(2);
+
+}  // namespace
 
 /// A READ that is under way in the shard. The object is kept for the next one.
 class ShardThread::Reading final : private async::Loop::Timer {
@@ -67,6 +72,7 @@ ShardThread::ShardThread(async::Loop& owner, const rpc::ChannelOptions& connecti
                          std::chrono::milliseconds patience)
     : owner_(owner),
       patience_(patience),
+      has_connected_(owner),
       self_(std::make_shared<ShardThread*>(this)),
       // No notices: losses and delays that matter show on the mount's own connections, too.
       channel_(loop_, connection, [](const rpcrdma::Notice&) {}) {
@@ -77,7 +83,9 @@ ShardThread::ShardThread(async::Loop& owner, const rpc::ChannelOptions& connecti
   });
   loop_.watch(wake_.descriptor(), EPOLLIN, [](std::uint32_t) {});
   channel_.set_link_sink([this](bool up) {
-    if (!up && shard_) drop_shard(*shard_);
+    if (up || !shard_) return;
+    drop_shard(*shard_);
+    is_lost_ = true;  // no READ is ended here, which may be inside one
   });
   {
     const async::AllSignalsBlocked blocked;
@@ -100,9 +108,12 @@ void ShardThread::order(Order order) {
   ordered_.push_back(std::move(order));
 }
 
-void ShardThread::use(std::unique_ptr<engine::Shard> shard) {
-  works_ = true;
+async::Task<Status> ShardThread::use(std::unique_ptr<engine::Shard> shard) {
+  const async::Flagged connecting(connecting_, has_connected_);
+  connected_.reset();
   order({Order::What::use, nullptr, std::move(shard)});
+  while (!connected_) (void)co_await has_connected_.wait_until(async::TimePoint::max());
+  co_return std::move(*connected_);
 }
 
 void ShardThread::read(ShardJob& job) {
@@ -128,12 +139,20 @@ ConnectionState ShardThread::connection() {
 void ShardThread::take_done() {
   std::vector<Done> all = std::move(told_);
   done_.take(all);
-  busy_ -= all.size();
-  for (const Done& one : all) {
-    if (one.sent) {
-      one.job->has_sent();
-    } else {
-      one.job->has_read();
+  for (Done& one : all) {
+    switch (one.what) {
+      case Done::What::has_read:
+        --busy_;
+        one.job->has_read();
+        break;
+      case Done::What::has_sent:
+        --busy_;
+        one.job->has_sent();
+        break;
+      case Done::What::connected:
+        connected_ = std::move(one.connected);
+        has_connected_.notify_all();
+        break;
     }
   }
   all.clear();
@@ -164,7 +183,8 @@ void ShardThread::run() {
   orders_.take(taken_);
   for (Order& order : taken_) carry_out(order);
   taken_.clear();
-  for (const auto& reading : readings_.all()) reading->drop();
+  connect_task_.reset();
+  drop_readings();
   channel_.shut_down();
   loop_.end_turn();
   end_turn();
@@ -175,11 +195,11 @@ void ShardThread::carry_out(Order& order) {
     case Order::What::read:
       return begin(*order.job);
     case Order::What::send:
-      order.job->send_answer();
-      finished_.push_back({order.job, true});
+      answers_.push_back(order.job);
       return;
     case Order::What::use:
-      shard_ = std::move(order.shard);
+      connect_task_.emplace(connect(std::move(order.shard)));
+      connect_task_->handle().resume();
       return;
     case Order::What::look:
       *order.state = ConnectionState::of(channel_);
@@ -191,7 +211,7 @@ void ShardThread::carry_out(Order& order) {
 
 void ShardThread::begin(ShardJob& job) {
   if (!shard_ || ends_) {
-    finished_.push_back({&job, false});
+    finished_.push_back({Done::What::has_read, &job, {}});
     return;
   }
   readings_.take(*this).begin(job, shard_);
@@ -204,10 +224,33 @@ void ShardThread::drop_shard(const engine::Shard& which) {
   shard_ = nullptr;
 }
 
-/// Gives back what has ended. A task is destroyed here, and not from inside itself.
+async::Task<void> ShardThread::connect(std::shared_ptr<engine::Shard> shard) {
+  auto connected = co_await channel_.connect(loop_.now() + kConnecting);
+  if (connected) {
+    shard_ = std::move(shard);
+    works_ = true;
+  }
+  finished_.push_back({Done::What::connected, nullptr, std::move(connected)});
+}
+
+void ShardThread::drop_readings() {
+  for (const auto& reading : readings_.all()) reading->drop();
+}
+
+/// Sends the answers, behind the READs that came with them, and gives back what has ended. A task is destroyed here, and not
+/// from inside itself.
 void ShardThread::end_turn() {
+  if (std::exchange(is_lost_, false)) {
+    drop_readings();
+    loop_.end_turn();
+  }
+  for (ShardJob* const job : answers_) {
+    job->send_answer();
+    finished_.push_back({Done::What::has_sent, job, {}});
+  }
+  answers_.clear();
   for (Reading* const one : ended_) {
-    finished_.push_back({&one->take(), false});
+    finished_.push_back({Done::What::has_read, &one->take(), {}});
     readings_.give_back(*one);
   }
   ended_.clear();

@@ -12,8 +12,8 @@
 // No READ stays longer than `patience`. One that does is dropped and given back, and the shard is taken for one that has
 // stopped working. What becomes of a READ is told by ShardRead::finish(), which its owner calls.
 //
-// The shard's connection belongs to the thread. It is made with the first READ. If it is lost, the shard stops working at
-// once, also while nobody reads.
+// The shard's connection belongs to the thread. A shard works from when it is made until it is lost, also while nobody reads.
+// READs that are under way then are given back.
 //
 // Thread-safety: one thread, the owner's, calls all functions. ShardJob says which of its functions runs where.
 #pragma once
@@ -23,15 +23,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
 
+#include "async/event.h"
 #include "async/loop.h"
 #include "async/mailbox.h"
 #include "async/reused.h"
 #include "engine/shard.h"
 #include "fuse/connection_state.h"
+#include "nfsrdma/result.h"
 #include "rpc/channel.h"
 
 namespace nfsrdma::fuse {
@@ -68,8 +71,10 @@ class ShardThread {
 
   /// The channel for the shard (Protocol::make_shard()).
   [[nodiscard]] rpc::Channel& channel() { return channel_; }
-  /// Sets the shard, in place of one that has stopped working.
-  void use(std::unique_ptr<engine::Shard> shard);
+  /// Connects the shard, and sets it in place of one that has stopped working. Ends with an Error if there is no connection.
+  async::Task<Status> use(std::unique_ptr<engine::Shard> shard);
+  /// Returns true while use() has not ended.
+  [[nodiscard]] bool is_connecting() const { return connecting_; }
   [[nodiscard]] bool works() const { return works_.load(std::memory_order_relaxed); }
 
   void read(ShardJob& job);
@@ -94,8 +99,9 @@ class ShardThread {
     ConnectionState* state = nullptr;
   };
   struct Done {
-    ShardJob* job;
-    bool sent;
+    enum class What : std::uint8_t { has_read, has_sent, connected } what;
+    ShardJob* job = nullptr;
+    Status connected;
   };
   class Reading;
 
@@ -106,7 +112,8 @@ class ShardThread {
   void run();
   void carry_out(Order& order);
   void begin(ShardJob& job);
-  void end(Reading& reading);
+  async::Task<void> connect(std::shared_ptr<engine::Shard> shard);
+  void drop_readings();
   void end_turn();
   void drop_shard(const engine::Shard& which);
 
@@ -123,12 +130,18 @@ class ShardThread {
   std::vector<Order> ordered_;
   std::vector<Done> told_;
   std::size_t busy_ = 0;
+  bool connecting_ = false;
+  std::optional<Status> connected_;  // the result of the last attempt
+  async::Event has_connected_;
   std::shared_ptr<ShardThread*> self_;  // null once it has stopped; posted functions find out by it
   // Used by the shard's thread only, once it has begun.
   rpc::Channel channel_;
   std::shared_ptr<engine::Shard> shard_;  // null: it has stopped working; READs under way hold it as well
+  std::optional<async::Task<void>> connect_task_;
+  bool is_lost_ = false;  // the connection, in this turn
   async::Reused<Reading> readings_;
-  std::vector<Reading*> ended_;  // in this turn
+  std::vector<Reading*> ended_;     // in this turn
+  std::vector<ShardJob*> answers_;  // to be sent in this turn
   std::vector<Order> taken_;
   std::vector<Done> finished_;
   std::thread thread_;

@@ -33,17 +33,25 @@ async::Task<std::unique_ptr<engine::Shard>> ShardMaker::make(rpc::Channel& chann
   being_made_ = true;
   auto made = co_await server_.make_shard(number_, channel, loop_.now() + kMaking);
   being_made_ = false;
-  if (made) {
-    is_missed_ = false;
-    co_return std::move(*made);
+  if (made) co_return std::move(*made);
+  const Error& why = made.error();
+  is_impossible_ = why.errno_value() == EOPNOTSUPP;
+  if (why.errno_value() == EAGAIN) {
+    // The session that is there already is being recovered, which says nothing about this one.
+    pause_ = async::Backoff(kFirstPause, kLongestPause);
+    next_try_ = loop_.now() + kFirstPause;
+  } else {
+    is_unusable(why);
   }
-  is_impossible_ = made.error().errno_value() == EOPNOTSUPP;
-  // EAGAIN: the session that is there already is being recovered.
-  if (made.error().errno_value() != EAGAIN && !std::exchange(is_missed_, true)) notice_(made.error().text());
   co_return nullptr;
 }
 
+void ShardMaker::is_unusable(const Error& why) {
+  if (!std::exchange(is_missed_, true)) notice_(why.text());
+}
+
 void ShardMaker::has_read() {
+  is_missed_ = false;
   pause_ = async::Backoff(kFirstPause, kLongestPause);
 }
 

@@ -26,8 +26,8 @@ namespace nfsrdma::connect {
 
 class ShardMaker {
  public:
-  /// `number`: that of the shard among those of the Server. `loop`: the Server's. `notice` hears why the shard could not be
-  /// made, once for each time in which it is missing. Server and loop must outlive the ShardMaker.
+  /// `number`: that of the shard among those of the Server. `loop`: the Server's. `notice` hears why there is no shard, once
+  /// until one has read something. Server and loop must outlive the ShardMaker.
   ShardMaker(async::Loop& loop, Server& server, std::size_t number,
              std::function<void(const std::string& why)> notice);
   ShardMaker(const ShardMaker&) = delete;
@@ -39,6 +39,8 @@ class ShardMaker {
   /// Makes the shard in place of the one before it. `channel`: as Protocol::make_shard() has it. Returns null if that has
   /// failed.
   async::Task<std::unique_ptr<engine::Shard>> make(rpc::Channel& channel);
+  /// Called when the shard is made and cannot be used.
+  void is_unusable(const Error& why);
   /// Called when the shard has read something: the next pause is short again.
   void has_read();
 
@@ -48,7 +50,7 @@ class ShardMaker {
   const std::size_t number_;
   const std::function<void(const std::string& why)> notice_;
   bool being_made_ = false;
-  bool is_missed_ = false;      // a notice has said that it could not be made
+  bool is_missed_ = false;      // a notice has said that there is none
   bool is_impossible_ = false;  // the server can have no shards
   async::TimePoint next_try_{};
   async::Backoff pause_;

@@ -28,7 +28,7 @@ class Reading : Part {
                                      std::size_t size);
   /// Returns true if read() would be exactly one READ to the server: no write is under way, none of the bytes
   /// are here, and nothing is to be read ahead. The caller may then make the READ itself
-  /// (ServerFile::start()). After true end_plain_read() must follow before the file is released. `got` is the
+  /// (ServerFile::start()). After true end_plain_read() must follow before the OpenHandle is destroyed. `got` is the
   /// number of bytes that were read, 0 if the READ failed, and none if it was not started.
   [[nodiscard]] static bool begin_plain_read(OpenHandle& file, std::uint64_t offset, std::size_t size);
   void end_plain_read(OpenHandle& file, std::optional<std::size_t> got);

@@ -73,8 +73,8 @@ async::Task<void> Shard::read(engine::ShardRead& given, std::span<std::byte> dat
   call.message = channel_.take_message();
   read.made().fill(call, sequence, read.stateid, read.offset, data, session_.max_response);
   // Making the connection may be impossible, and an old one may have ended since the last READ.
-  call.deadline = generation_ && channel_.up() ? read.deadline
-                                               : std::min(read.deadline, channel_.loop().now() + kConnecting);
+  call.deadline =
+      channel_.up() ? read.deadline : std::min(read.deadline, channel_.loop().now() + kConnecting);
   rpc::Outcome outcome = co_await channel_.call(std::move(call));
   take_outcome(read, *use, std::move(outcome), data.size());
 }
