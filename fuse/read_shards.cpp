@@ -5,12 +5,6 @@
 #include <utility>
 
 namespace nfsrdma::fuse {
-namespace {
-
-/// What a server that is merely busy may need.
-constexpr std::chrono::seconds kLeastPatience(1);
-
-}  // namespace
 
 ReadShards::Place::Place(async::Loop& loop, connect::Server& server, std::size_t number,
                          std::chrono::milliseconds patience,
@@ -22,7 +16,8 @@ ReadShards::ReadShards(async::Loop& loop, connect::Server& server, std::size_t c
     : loop_(loop),
       server_(server),
       count_(count),
-      patience_(std::max<std::chrono::milliseconds>(timeout / engine::Shard::kPatience, kLeastPatience)),
+      patience_(std::max<std::chrono::milliseconds>(timeout / engine::Shard::kPatience,
+                                                    engine::Shard::kLeastPatience)),
       trace_(trace),
       log_(std::move(log)),
       making_(loop) {}

@@ -2,6 +2,7 @@
 
 #include <sys/epoll.h>
 
+#include <cerrno>
 #include <optional>
 #include <utility>
 
@@ -66,6 +67,10 @@ class ShardThread::Reading final : private async::Loop::Timer {
   std::optional<async::Task<void>> task_;
 };
 
+Error ShardThread::ended(const char* why) const {
+  return {ErrorKind::connection, ECONNRESET, "connect", channel_.server(), why};
+}
+
 // ---- on the owner's thread ----
 
 ShardThread::ShardThread(async::Loop& owner, const rpc::ChannelOptions& connection,
@@ -83,8 +88,8 @@ ShardThread::ShardThread(async::Loop& owner, const rpc::ChannelOptions& connecti
   });
   loop_.watch(wake_.descriptor(), EPOLLIN, [](std::uint32_t) {});
   channel_.set_link_sink([this](bool up) {
-    if (up || !shard_) return;
-    drop_shard(*shard_);
+    if (up) return;
+    if (shard_) drop_shard(*shard_);
     is_lost_ = true;  // no READ is ended here, which may be inside one
   });
   {
@@ -109,6 +114,7 @@ void ShardThread::order(Order order) {
 }
 
 async::Task<Status> ShardThread::use(std::unique_ptr<engine::Shard> shard) {
+  if (!self_) co_return ended("the mount ends");
   const async::Flagged connecting(connecting_, has_connected_);
   connected_.reset();
   order({Order::What::use, nullptr, std::move(shard)});
@@ -168,8 +174,12 @@ void ShardThread::stop() {
   ends_ = true;
   wake_.set();
   thread_.join();
+  works_ = false;  // the thread may have set it since
   channel_.set_link_sink(nullptr);
   take_done();
+  if (!connecting_ || connected_) return;
+  connected_ = ended("the mount ends");
+  has_connected_.notify_all();
 }
 
 // ---- on its own ----
@@ -198,6 +208,7 @@ void ShardThread::carry_out(Order& order) {
       answers_.push_back(order.job);
       return;
     case Order::What::use:
+      if (ends_) return;
       connect_task_.emplace(connect(std::move(order.shard)));
       connect_task_->handle().resume();
       return;
@@ -226,6 +237,8 @@ void ShardThread::drop_shard(const engine::Shard& which) {
 
 async::Task<void> ShardThread::connect(std::shared_ptr<engine::Shard> shard) {
   auto connected = co_await channel_.connect(loop_.now() + kConnecting);
+  // A connection that has ended meanwhile is reported as made all the same.
+  if (connected && !channel_.up()) connected = ended("the connection ended at once");
   if (connected) {
     shard_ = std::move(shard);
     works_ = true;

@@ -114,6 +114,8 @@ class ShardThread {
   void begin(ShardJob& job);
   async::Task<void> connect(std::shared_ptr<engine::Shard> shard);
   void drop_readings();
+  // on either
+  [[nodiscard]] Error ended(const char* why) const;
   void end_turn();
   void drop_shard(const engine::Shard& which);
 

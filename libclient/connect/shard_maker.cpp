@@ -36,7 +36,7 @@ async::Task<std::unique_ptr<engine::Shard>> ShardMaker::make(rpc::Channel& chann
   if (made) co_return std::move(*made);
   const Error& why = made.error();
   is_impossible_ = why.errno_value() == EOPNOTSUPP;
-  if (why.errno_value() == EAGAIN) {
+  if (why.kind() == ErrorKind::connection && why.errno_value() == EAGAIN) {
     // The session that is there already is being recovered, which says nothing about this one.
     pause_ = async::Backoff(kFirstPause, kLongestPause);
     next_try_ = loop_.now() + kFirstPause;

@@ -13,6 +13,7 @@
 // A Shard that has stopped working is replaced by another one: Protocol::make_shard() (connect/protocol.h).
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -43,6 +44,8 @@ class Shard {
 
   /// The part of a call's time in which the server has to answer there. Otherwise ServerFile::read() asks it.
   static constexpr int kPatience = 4;
+  /// The least time for that: a server may be busy for a moment, and a silent connection is found out first.
+  static constexpr std::chrono::seconds kLeastPatience{2};
   /// Makes the READ. `data` has the size that was prepared. Its outcome is what ShardRead::finish() returns.
   virtual async::Task<void> read(ShardRead& read, std::span<std::byte> data) = 0;
   /// Returns false once the server has ended the session or not answered a call in it, or its connection was lost.

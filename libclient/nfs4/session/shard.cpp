@@ -14,7 +14,8 @@ constexpr std::chrono::seconds kConnecting(2);
 
 async::TimePoint deadline_of(Session& session) {
   const async::TimePoint now = session.loop().now();
-  return now + (session.default_deadline() - now) / engine::Shard::kPatience;
+  const auto share = (session.default_deadline() - now) / engine::Shard::kPatience;
+  return now + std::max<async::Clock::duration>(share, engine::Shard::kLeastPatience);
 }
 
 stateid4 stateid_for_read(const FileState& file, std::uint64_t offset, std::size_t size) {

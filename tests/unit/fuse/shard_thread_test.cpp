@@ -60,82 +60,84 @@ struct ThreadOfShard {
 
 }  // namespace
 
-TEST_CASE("shard thread: READs are made there, and come back; an answer is sent there") {
-  ThreadOfShard t;
-  CHECK_FALSE(t.thread.works());
-  REQUIRE(ok(t.use(true)));
-  CHECK(t.thread.works());
-  CHECK(t.thread.connection().up);
-  for (CountedJob& one : t.jobs) t.thread.read(one);
-  CHECK(t.thread.busy() == 3);
-  REQUIRE(t.runs_until([&] { return t.thread.busy() == 0; }));
-  for (const CountedJob& one : t.jobs) {
-    CHECK(one.read == 1);
-    CHECK(one.data[7] == std::byte{'r'});
+TEST_SUITE("threads") {
+  TEST_CASE("shard thread: READs are made there, and come back; an answer is sent there") {
+    ThreadOfShard t;
+    CHECK_FALSE(t.thread.works());
+    REQUIRE(ok(t.use(true)));
+    CHECK(t.thread.works());
+    CHECK(t.thread.connection().up);
+    for (CountedJob& one : t.jobs) t.thread.read(one);
+    CHECK(t.thread.busy() == 3);
+    REQUIRE(t.runs_until([&] { return t.thread.busy() == 0; }));
+    for (const CountedJob& one : t.jobs) {
+      CHECK(one.read == 1);
+      CHECK(one.data[7] == std::byte{'r'});
+    }
+    t.thread.send(t.jobs[0]);
+    REQUIRE(t.runs_until([&] { return t.jobs[0].sent == 1; }));
+    CHECK(t.jobs[0].data[0] == std::byte{'s'});
   }
-  t.thread.send(t.jobs[0]);
-  REQUIRE(t.runs_until([&] { return t.jobs[0].sent == 1; }));
-  CHECK(t.jobs[0].data[0] == std::byte{'s'});
-}
 
-TEST_CASE("shard thread: without a shard READs come back as they are") {
-  ThreadOfShard t;
-  t.thread.read(t.jobs[0]);
-  REQUIRE(t.runs_until([&] { return t.jobs[0].read == 1; }));
-  CHECK(t.jobs[0].data[7] == std::byte{0});
-}
+  TEST_CASE("shard thread: without a shard READs come back as they are") {
+    ThreadOfShard t;
+    t.thread.read(t.jobs[0]);
+    REQUIRE(t.runs_until([&] { return t.jobs[0].read == 1; }));
+    CHECK(t.jobs[0].data[7] == std::byte{0});
+  }
 
-TEST_CASE("shard thread: a READ that lasts too long comes back, and its shard is used no more") {
-  ThreadOfShard t(50ms);
-  REQUIRE(ok(t.use(false)));
-  for (CountedJob& one : t.jobs) t.thread.read(one);
-  REQUIRE(t.runs_until([&] { return t.thread.busy() == 0; }));
-  CHECK_FALSE(t.thread.works());
-  for (const CountedJob& one : t.jobs) CHECK(one.read == 1);
-  // Another shard takes its place.
-  REQUIRE(ok(t.use(true)));
-  t.thread.read(t.jobs[0]);
-  REQUIRE(t.runs_until([&] { return t.jobs[0].read == 2; }));
-  CHECK(t.jobs[0].data[7] == std::byte{'r'});
-  CHECK(t.thread.works());
-}
+  TEST_CASE("shard thread: a READ that lasts too long comes back, and its shard is used no more") {
+    ThreadOfShard t(50ms);
+    REQUIRE(ok(t.use(false)));
+    for (CountedJob& one : t.jobs) t.thread.read(one);
+    REQUIRE(t.runs_until([&] { return t.thread.busy() == 0; }));
+    CHECK_FALSE(t.thread.works());
+    for (const CountedJob& one : t.jobs) CHECK(one.read == 1);
+    // Another shard takes its place.
+    REQUIRE(ok(t.use(true)));
+    t.thread.read(t.jobs[0]);
+    REQUIRE(t.runs_until([&] { return t.jobs[0].read == 2; }));
+    CHECK(t.jobs[0].data[7] == std::byte{'r'});
+    CHECK(t.thread.works());
+  }
 
-TEST_CASE(
-    "shard thread: a shard works as long as it is connected, and READs come back when it is not any more") {
-  ThreadOfShard t;
-  REQUIRE(ok(t.use(false)));
-  for (CountedJob& one : t.jobs) t.thread.read(one);
-  t.loop.end_turn();
-  CHECK_FALSE(t.runs_until([&] { return t.thread.busy() == 0; }, 100ms));
-  t.server.go_away();
-  REQUIRE(t.runs_until([&] { return t.thread.busy() == 0; }));
-  CHECK_FALSE(t.thread.works());
-  for (const CountedJob& one : t.jobs) CHECK(one.read == 1);
-  CHECK_FALSE(t.use(true));
-  CHECK_FALSE(t.thread.works());
-  CHECK_FALSE(t.thread.is_connecting());
-  t.server.come_back();
-  REQUIRE(ok(t.use(true)));
-  CHECK(t.thread.works());
-}
+  TEST_CASE(
+      "shard thread: a shard works as long as it is connected, and READs come back when it is not any more") {
+    ThreadOfShard t;
+    REQUIRE(ok(t.use(false)));
+    for (CountedJob& one : t.jobs) t.thread.read(one);
+    t.loop.end_turn();
+    CHECK_FALSE(t.runs_until([&] { return t.thread.busy() == 0; }, 100ms));
+    t.server.go_away();
+    REQUIRE(t.runs_until([&] { return t.thread.busy() == 0; }));
+    CHECK_FALSE(t.thread.works());
+    for (const CountedJob& one : t.jobs) CHECK(one.read == 1);
+    CHECK_FALSE(t.use(true));
+    CHECK_FALSE(t.thread.works());
+    CHECK_FALSE(t.thread.is_connecting());
+    t.server.come_back();
+    REQUIRE(ok(t.use(true)));
+    CHECK(t.thread.works());
+  }
 
-TEST_CASE("shard thread: its end gives back what is under way, and sends what it was given") {
-  ThreadOfShard t;
-  REQUIRE(ok(t.use(false)));
-  t.thread.read(t.jobs[0]);
-  t.loop.end_turn();
-  t.thread.read(t.jobs[1]);  // not handed over yet
-  t.thread.send(t.jobs[2]);
-  t.thread.stop();
-  CHECK(t.jobs[0].read == 1);
-  CHECK(t.jobs[1].read == 1);
-  CHECK(t.jobs[2].sent == 1);
-  CHECK(t.jobs[2].data[0] == std::byte{'s'});
-  CHECK(t.thread.busy() == 0);
-  CHECK_FALSE(t.thread.runs());
-  CHECK_FALSE(t.thread.works());
-  t.thread.stop();
-  CHECK(t.jobs[0].read == 1);
+  TEST_CASE("shard thread: its end gives back what is under way, and sends what it was given") {
+    ThreadOfShard t;
+    REQUIRE(ok(t.use(false)));
+    t.thread.read(t.jobs[0]);
+    t.loop.end_turn();
+    t.thread.read(t.jobs[1]);  // not handed over yet
+    t.thread.send(t.jobs[2]);
+    t.thread.stop();
+    CHECK(t.jobs[0].read == 1);
+    CHECK(t.jobs[1].read == 1);
+    CHECK(t.jobs[2].sent == 1);
+    CHECK(t.jobs[2].data[0] == std::byte{'s'});
+    CHECK(t.thread.busy() == 0);
+    CHECK_FALSE(t.thread.runs());
+    CHECK_FALSE(t.thread.works());
+    t.thread.stop();
+    CHECK(t.jobs[0].read == 1);
+  }
 }
 
 }  // namespace nfsrdma
