@@ -31,7 +31,7 @@ class [[nodiscard]] Soon {
     requires(std::is_void_v<T>)
       : state_(std::in_place_index<0>) {}
   template <class U>
-    requires(!std::is_void_v<T> && std::is_constructible_v<Value, U &&> &&
+    requires(!std::is_void_v<T> && std::is_convertible_v<U &&, Value> &&
              !std::is_same_v<std::remove_cvref_t<U>, Soon> &&
              !std::is_same_v<std::remove_cvref_t<U>, Task<T>>)
   Soon(U&& value)  // NOLINT(google-explicit-constructor): a function returns a T

@@ -14,10 +14,10 @@ namespace nfsrdma::async {
 
 template <class Done>
 Task<bool> wait_until_done(Event& event, TimePoint deadline, Done done) {
-  do {
+  while (!done()) {
     const bool in_time = co_await event.wait_until(deadline);
     if (!in_time) co_return false;
-  } while (!done());
+  }
   co_return true;
 }
 

@@ -78,7 +78,7 @@ async::Soon<Result<Entry>> Entries::made(Object object, std::shared_ptr<Inode> d
 async::Task<Result<Entry>> Entries::ask_for(Object object, std::shared_ptr<Inode> directory, std::string name,
                                             std::uint64_t kernel_asked) {
   const auto known = inodes_.find(object.handle);
-  for (int tries = 1;; ++tries) {
+  for (int tries = 2;; ++tries) {
     const std::uint64_t as_of = freshness_.count();
     auto told = co_await engine_->attributes(nullptr, object.handle);
     if (!told) co_return told.error();

@@ -302,9 +302,7 @@ async::Soon<> WriteBehind::settle(Inode& inode, std::uint64_t last) {
 }
 
 async::Task<void> WriteBehind::wait_until_settled(Inode& inode, std::uint64_t last) {
-  do {
-    co_await inode.settled.wait_until(async::TimePoint::max());
-  } while (!has_settled(inode, last));
+  while (!has_settled(inode, last)) co_await inode.settled.wait_until(async::TimePoint::max());
 }
 
 bool WriteBehind::may_set_times(Inode& inode, const Caller& caller) const {
