@@ -54,8 +54,8 @@ struct ThreadOfShard {
   }
   NfsServer server;
   async::Loop loop;
+  std::deque<CountedJob> jobs = std::deque<CountedJob>(3);  // the thread gives them back when it ends
   fuse::ShardThread thread;
-  std::deque<CountedJob> jobs = std::deque<CountedJob>(3);
 };
 
 }  // namespace
