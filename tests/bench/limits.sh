@@ -17,9 +17,9 @@
 # --options   more options for load_nfsrdma
 # --no-counts instructions and system calls of an operation are not counted
 #
-# With several cores each peer is N processes side by side, each on a processor of its own where there are enough, and with as many requests in flight
-# as the one process has without --cores; their rates are added up. Ours is run in the ways that a program can choose, with
-# as many requests in flight in all (at most 1,024):
+# With several cores each peer is N processes side by side, each on a processor of its own where there are enough, and with as
+# many requests in flight as the one process has without --cores; their rates are added up. Ours is run in the ways that a
+# program can choose, with as many requests in flight in all (at most 1,024):
 #   load_nfsrdma       one process, by callbacks, with threads=N (at most 16) and credits for what is in flight (at most the
 #                      responder's 256 slots)
 #   nfsrdma_shards     one process with a thread for each request in flight, which reads by blocking calls, with shards=N (at
