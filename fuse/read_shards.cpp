@@ -16,8 +16,7 @@ ReadShards::ReadShards(async::Loop& loop, connect::Server& server, std::size_t c
     : loop_(loop),
       server_(server),
       count_(count),
-      patience_(std::max<std::chrono::milliseconds>(timeout / engine::Shard::kPatience,
-                                                    engine::Shard::kLeastPatience)),
+      patience_(std::chrono::duration_cast<std::chrono::milliseconds>(engine::Shard::patience(timeout))),
       trace_(trace),
       log_(std::move(log)),
       making_(loop) {}

@@ -54,7 +54,6 @@ class ReadShards {
   void stop();
 
   [[nodiscard]] ShardCounters& counters() { return counters_; }
-  [[nodiscard]] std::size_t count() const { return count_; }
   [[nodiscard]] std::size_t working() const;
   [[nodiscard]] std::vector<ConnectionState> connections();
 

@@ -7,13 +7,9 @@
 #include <utility>
 
 #include "async/helper.h"
+#include "async/under_way.h"
 
 namespace nfsrdma::fuse {
-namespace {
-
-constexpr std::chrono::seconds kConnecting(2);
-
-}  // namespace
 
 /// A READ that is under way in the shard. The object is kept for the next one.
 class ShardThread::Reading final : private async::Loop::Timer {
@@ -236,7 +232,7 @@ void ShardThread::drop_shard(const engine::Shard& which) {
 }
 
 async::Task<void> ShardThread::connect(std::shared_ptr<engine::Shard> shard) {
-  auto connected = co_await channel_.connect(loop_.now() + kConnecting);
+  auto connected = co_await channel_.connect(loop_.now() + engine::Shard::kConnecting);
   // A connection that has ended meanwhile is reported as made all the same.
   if (connected && !channel_.up()) connected = ended("the connection ended at once");
   if (connected) {

@@ -11,17 +11,17 @@ using namespace std::chrono_literals;
 
 /// How long the server has to create a session. A recovery that needs one waits for that.
 constexpr auto kMaking = 5s;
-constexpr auto kFirstPause = 1s, kLongestPause = 60s;
+constexpr auto kFirstPause = 1s;
+
+async::Backoff first_pauses() {
+  return {kFirstPause, 60s};
+}
 
 }  // namespace
 
 ShardMaker::ShardMaker(async::Loop& loop, Server& server, std::size_t number,
                        std::function<void(const std::string& why)> notice)
-    : loop_(loop),
-      server_(server),
-      number_(number),
-      notice_(std::move(notice)),
-      pause_(kFirstPause, kLongestPause) {}
+    : loop_(loop), server_(server), number_(number), notice_(std::move(notice)), pause_(first_pauses()) {}
 
 bool ShardMaker::may_begin() {
   if (being_made_ || is_impossible_ || loop_.now() < next_try_) return false;
@@ -38,7 +38,7 @@ async::Task<std::unique_ptr<engine::Shard>> ShardMaker::make(rpc::Channel& chann
   is_impossible_ = why.errno_value() == EOPNOTSUPP;
   if (why.kind() == ErrorKind::connection && why.errno_value() == EAGAIN) {
     // The session that is there already is being recovered, which says nothing about this one.
-    pause_ = async::Backoff(kFirstPause, kLongestPause);
+    pause_ = first_pauses();
     next_try_ = loop_.now() + kFirstPause;
   } else {
     is_unusable(why);
@@ -52,7 +52,7 @@ void ShardMaker::is_unusable(const Error& why) {
 
 void ShardMaker::has_read() {
   is_missed_ = false;
-  pause_ = async::Backoff(kFirstPause, kLongestPause);
+  pause_ = first_pauses();
 }
 
 }  // namespace nfsrdma::connect

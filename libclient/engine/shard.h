@@ -13,6 +13,7 @@
 // A Shard that has stopped working is replaced by another one: Protocol::make_shard() (connect/protocol.h).
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <optional>
@@ -44,8 +45,13 @@ class Shard {
 
   /// The part of a call's time in which the server has to answer there. Otherwise ServerFile::read() asks it.
   static constexpr int kPatience = 4;
-  /// The least time for that: a server may be busy for a moment, and a silent connection is found out first.
-  static constexpr std::chrono::seconds kLeastPatience{2};
+  /// Returns that part of the time of a call, which is long enough for a server that is busy for a moment, and for a silent
+  /// connection to be found out first.
+  static constexpr std::chrono::nanoseconds patience(std::chrono::nanoseconds all) {
+    return std::max<std::chrono::nanoseconds>(all / kPatience, std::chrono::seconds(2));
+  }
+  /// How long the connection may take. ServerFile::read() reads after that.
+  static constexpr std::chrono::seconds kConnecting{2};
   /// Makes the READ. `data` has the size that was prepared. Its outcome is what ShardRead::finish() returns.
   virtual async::Task<void> read(ShardRead& read, std::span<std::byte> data) = 0;
   /// Returns false once the server has ended the session or not answered a call in it, or its connection was lost.

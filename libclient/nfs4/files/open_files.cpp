@@ -601,9 +601,8 @@ async::Task<Status> OpenFiles::close(std::shared_ptr<OpenFile> file, std::uint32
 
 async::Task<Status> OpenFiles::close_last_writer(std::shared_ptr<OpenFile> file, std::uint32_t access) {
   const auto self = shared_from_this();
-  Status synced;
   // The data is committed while the file is still open for writing.
-  if (file->is_last_writer(access)) synced = co_await file->commit();
+  auto synced = co_await file->commit();
   file->count_out(access);
   auto done = co_await shrink(std::move(file));
   co_return synced ? done : synced;

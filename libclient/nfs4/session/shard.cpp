@@ -9,13 +9,9 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-/// How long the first READ on a connection may take. The client makes it after that.
-constexpr std::chrono::seconds kConnecting(2);
-
 async::TimePoint deadline_of(Session& session) {
   const async::TimePoint now = session.loop().now();
-  const auto share = (session.default_deadline() - now) / engine::Shard::kPatience;
-  return now + std::max<async::Clock::duration>(share, engine::Shard::kLeastPatience);
+  return now + engine::Shard::patience(session.default_deadline() - now);
 }
 
 stateid4 stateid_for_read(const FileState& file, std::uint64_t offset, std::size_t size) {
