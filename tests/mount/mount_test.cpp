@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -28,6 +29,7 @@
 #include <iterator>
 #include <set>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -950,6 +952,11 @@ int main(int argc, char** argv) {
   if (::geteuid() != 0 || ::access("/dev/fuse", R_OK | W_OK) != 0 || std::getenv("NFSRDMA_FUSE") == nullptr) {
     std::cerr << "SKIPPED: this needs root, /dev/fuse, and NFSRDMA_FUSE with the path of nfsrdma-fuse\n";
     return kSkipped;
+  }
+  // Mounts of its own: another test that takes a copy of the machine's mounts would keep these alive.
+  if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
+    std::cerr << "no mounts of its own: " << std::generic_category().message(errno) << "\n";
+    return 1;
   }
   doctest::Context context(argc, argv);
   const int failed = context.run();

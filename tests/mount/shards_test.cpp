@@ -9,7 +9,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -90,11 +92,16 @@ struct ShardedMount : Mounting {
              statistic("connection 3", "up") == "1";
     });
   }
-  /// Ends the mount, and says whether nothing is left.
-  [[nodiscard]] bool ends() {
+  /// Ends the mount, and returns what is not as it should be then: nothing, if all is well.
+  [[nodiscard]] std::string left_behind() {
     finish();
-    if (::umount(place.c_str()) != 0 || daemon->ended(15s) != 0) return false;
-    return server.sessions() == 0 && server.clients() == 0 && server.problems().empty();
+    if (::umount(place.c_str()) != 0) return "not unmounted: " + std::generic_category().message(errno);
+    const std::optional<int> status = daemon->ended(15s);
+    if (!status) return "still running after 15 seconds";
+    if (*status != 0) return "ended with " + std::to_string(*status);
+    if (server.sessions() != 0) return std::to_string(server.sessions()) + " sessions";
+    if (server.clients() != 0) return std::to_string(server.clients()) + " clients";
+    return server.problems();
   }
 };
 
@@ -160,7 +167,7 @@ TEST_CASE("mount shards: parallel READs are made in sessions of their own, and n
   const std::string metrics = content_of(m.path(".nfsrdma-stats.prom"));
   CHECK(metrics.find("nfsrdma_shards_working{mountpoint=\"" + m.place + "\"} 2\n") != std::string::npos);
   CHECK(m.statistic("connection 3", "up") == "1");
-  CHECK(m.ends());
+  CHECK(m.left_behind() == "");
 }
 
 TEST_CASE(
@@ -171,13 +178,13 @@ TEST_CASE(
   CHECK(m.read_beside(1, 50, kLarge) == 0);
   CHECK(m.made() == 0);
   CHECK(m.server.sessions() == 1);
-  CHECK(m.ends());
+  CHECK(m.left_behind() == "");
   ShardedMount none;
   none.begin("");
   CHECK(none.read_beside() == 0);
   CHECK(none.working() == "-");
   CHECK(none.server.sessions() == 1);
-  CHECK(none.ends());
+  CHECK(none.left_behind() == "");
 }
 
 TEST_CASE("mount shards: with NFSv4.0 the mount has none, and says so") {
@@ -254,7 +261,7 @@ TEST_CASE("mount shards: a read shows what this client wrote before it, and what
   m.content = pattern(kFile, 2);
   m.server.add_file("/f", m.content);
   CHECK(m.read_beside() == 0);
-  CHECK(m.ends());
+  CHECK(m.left_behind() == "");
 }
 
 TEST_CASE("mount shards: reads are right though connections end, of one shard or of all") {
@@ -277,7 +284,7 @@ TEST_CASE("mount shards: reads are right though connections end, of one shard or
   m.server.drop_connections();
   CHECK(eventually([&] { return m.working() == "0"; }));
   REQUIRE(m.come_to_work());
-  CHECK(m.ends());
+  CHECK(m.left_behind() == "");
 }
 
 TEST_CASE("mount shards: reads are right though the server restarts, or forgets its sessions") {
@@ -297,7 +304,7 @@ TEST_CASE("mount shards: reads are right though the server restarts, or forgets 
     CHECK(readers.wrong() == 0);
   }
   REQUIRE(m.come_to_work());
-  CHECK(m.ends());
+  CHECK(m.left_behind() == "");
 }
 
 TEST_CASE("mount shards: READs that get no answer there are made by the mount's own session") {
@@ -313,7 +320,7 @@ TEST_CASE("mount shards: READs that get no answer there are made by the mount's 
   reader.join();
   CHECK(wrong == 0);
   REQUIRE(m.come_to_work());
-  CHECK(m.ends());
+  CHECK(m.left_behind() == "");
 }
 
 TEST_CASE(
@@ -333,7 +340,7 @@ TEST_CASE(
   CHECK(child.ended(3s));
   m.server.release();
   CHECK(m.read_beside() == 0);
-  CHECK(m.ends());
+  CHECK(m.left_behind() == "");
   CHECK(m.server.open_states() == 0);
 }
 
@@ -409,7 +416,7 @@ TEST_CASE("mount shards: while a trace is written all READs are in it, and so no
   std::filesystem::remove(trace);
   REQUIRE(m.come_to_work());
   CHECK(m.made() > before);
-  CHECK(m.ends());
+  CHECK(m.left_behind() == "");
 }
 
 }  // namespace nfsrdma
