@@ -21,6 +21,12 @@ bool is_refusal(const Error& error) {
   return error.kind() == ErrorKind::server || error.kind() == ErrorKind::usage;
 }
 
+/// Returns whether a link of a file was refused because the file has no name any more: another client has removed it, or has
+/// replaced it by another file, which is not to be taken for it.
+bool is_nameless(const Error& error) {
+  return is_refusal(error) && (error.errno_value() == ENOENT || error.errno_value() == ESTALE);
+}
+
 /// Returns whether a rename failed because the directory that it would replace is not empty: NFS4ERR_EXIST
 /// (RFC 8881 18.26.3), or the error of the server's file system.
 bool is_not_empty(const Error& error) {
@@ -360,6 +366,7 @@ async::Task<Result<Renamed>> Removal::rename_over(Renaming what, std::shared_ptr
   HiddenName where = hiding_place(*what.target, what.caller);
   auto linked = co_await engine_.link(what.caller, replaced->handle, where.directory, where.name);
   if (linked) co_return co_await rename_over_linked(std::move(what), std::move(replaced), std::move(where));
+  if (is_nameless(linked.error())) co_return co_await rename_now(std::move(what));
   if (is_refusal(linked.error()))
     co_return co_await rename_over_renamed(std::move(what), std::move(replaced));
   where.sure = false;

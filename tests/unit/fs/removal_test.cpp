@@ -458,6 +458,30 @@ TEST_CASE("F8 removal: without links an open file that is replaced is renamed, a
   }
 }
 
+TEST_CASE(
+    "F8 removal: a file that somebody else has replaced meanwhile is not taken for the one in its place") {
+  for (const int code : {ENOENT, ESTALE}) {
+    CAPTURE(code);
+    Removing m;
+    const auto from = m.open("from"), to = m.open("to");
+    m.engine.hold("link");
+    auto renamed = m.renaming("from", "to");
+    m.start(renamed);
+    REQUIRE(m.engine.held("link") == 1);
+    // Somebody else renames it over the other: that has no name any more, and cannot be linked.
+    const std::uint64_t moved = m.number("from");
+    m.engine.nodes[1].names.erase("from");
+    m.engine.nodes[1].names["to"] = moved;
+    m.engine.fail("link", code);
+    m.engine.release("link");
+    CHECK_FALSE(m.finish(renamed));
+    CHECK(m.take_calls() == "lookup lookup link rename");
+    CHECK(m.names() == "to");
+    CHECK(m.number("to") == moved);
+    CHECK(m.counters.hidden == 0);
+  }
+}
+
 TEST_CASE("F8 removal: two links of one file are the server's to leave as they are") {
   Removing m;
   const auto file = m.open("a");
