@@ -113,6 +113,7 @@ Mount::~Mount() {
   ring_door_ = nullptr;
   ring_service_ = nullptr;
   plain_reads_ = nullptr;
+  shard_answers_ = nullptr;
   read_shards_ = nullptr;
   if (session_ != nullptr) fuse_session_destroy(session_);
   open_.clear();
@@ -160,9 +161,10 @@ Status Mount::start_on_server() {
   cache.wsize = server_.wsize();
   const bool is_for_others = has_kernel_option("allow_other") || has_kernel_option("allow_root");
   cache.several_users = is_for_others && !has_kernel_option("default_permissions");
-  files_ = std::make_unique<fs::FileSystem>(server_.engine(), cache, *root);
   begin_shards();
+  files_ = std::make_unique<fs::FileSystem>(server_.engine(), cache, *root, read_shards_.get());
   plain_reads_ = std::make_unique<PlainReads>(loop_, *files_, read_shards_.get());
+  shard_answers_ = std::make_unique<ShardAnswers>(read_shards_.get());
   creation_mode_.believe_for(std::chrono::duration_cast<async::Clock::duration>(cache.directory_min));
   files_->on_doubt([this](std::uint64_t inode) {
     creation_mode_.forget(inode);

@@ -28,6 +28,7 @@
 #include "fuse/read_shards.h"
 #include "fuse/requests.h"
 #include "fuse/ring_door.h"
+#include "fuse/shard_answers.h"
 #include "fuse/statistics_files.h"
 #include "fuse/trace_control.h"
 
@@ -58,6 +59,7 @@ class Mount {
   void log(const std::string& text) const { log_(text); }
   [[nodiscard]] RequestCounters& request_counters() { return request_counters_; }
   [[nodiscard]] PlainReads& plain_reads() { return *plain_reads_; }
+  [[nodiscard]] ShardAnswers& shard_answers() { return *shard_answers_; }
   [[nodiscard]] StatisticsFiles& statistics_files() { return statistics_files_; }
   fs::Caller caller(fuse_req_t request);
   std::uint64_t keep(std::shared_ptr<fs::OpenHandle> handle);
@@ -147,6 +149,7 @@ class Mount {
   std::unique_ptr<fs::FileSystem> files_;
   std::unique_ptr<ReadShards> read_shards_;  // null: the mount has none
   std::unique_ptr<PlainReads> plain_reads_;
+  std::unique_ptr<ShardAnswers> shard_answers_;
   std::unique_ptr<MetricsWriter> metrics_;  // null: the option metrics is not given
   std::unique_ptr<RingService> ring_service_;
   std::unique_ptr<RingDoor> ring_door_;

@@ -444,14 +444,21 @@ void op_create(fuse_req_t raw, fuse_ino_t parent, const char* name, mode_t mode,
                    thread_of(raw)));
 }
 
+Task<void> read_task(Mount& mount, RequestRef request, std::size_t size, Task<Result<fs::ReadData>> task) {
+  auto data = co_await std::move(task);
+  if (!data) {
+    request->error(data.error());
+    co_return;
+  }
+  if (!mount.shard_answers().send(*request, size, *data)) request->data(*data);
+}
 void op_read(fuse_req_t raw, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
   const Begun b(raw);
   Handle file = b.mount.file(info->fh);
   if (!file) return b.request->code(EBADF);
   const auto from = static_cast<std::uint64_t>(offset);
   if (b.mount.plain_reads().start(b.request, file, from, size)) return b.request->await_interrupts();
-  b.go(value_task(b.request, b.mount.files().read(std::move(file), from, size),
-                  [](Request& request, const fs::ReadData& data) { request.data(data); }));
+  b.go(read_task(b.mount, b.request, size, b.mount.files().read(std::move(file), from, size)));
 }
 
 Task<void> write_task(Mount& mount, RequestRef request, Handle file, async::Memory memory,

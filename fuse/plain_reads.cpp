@@ -4,24 +4,18 @@
 #include <utility>
 
 #include "engine/fast_read.h"
-#include "fuse/read_shards.h"
 #include "fuse/requests.h"
+#include "fuse/spread_read.h"
 
 namespace nfsrdma::fuse {
 namespace {
 
 /// A buffer larger than this goes back to the loop's store, so that others can use it.
 constexpr std::size_t kMostKept = 64U << 10;
-/// The load of a READ is the number of its bytes and this constant.
-constexpr std::size_t kOfEach = 16U << 10;
-/// READs go to shards once the load of the others is kMuch, which is one READ of 256 KiB or thirteen of 4 KiB, and until it
-/// is less than kLittle; and to as many shards as there are times kMuch. With less under way a thread seldom finds several
-/// READs when it wakes, and the wake-ups cost more than the mount's loop saves.
-constexpr std::size_t kMuch = 256U << 10, kLittle = kMuch / 4;
 
 }  // namespace
 
-class PlainReads::One final : public engine::FastRead, private ShardJob {
+class PlainReads::One final : public engine::FastRead, private SpreadRead, private AnswerJob {
  public:
   explicit One(PlainReads& all) : all_(all) {}
   ~One() override { drop(); }
@@ -30,19 +24,21 @@ class PlainReads::One final : public engine::FastRead, private ShardJob {
              std::uint64_t from, std::size_t size) {
     if (memory_.size < size) memory_ = all_.loop_.memory().take(size);
     data = {memory_.data.get(), size};
-    all_.load_ += load();
     request_ = request;
     file_ = file;
     offset = from;
-    return hand_over() || file->file()->start(*this);
+    ReadShards* const shards = all_.shards_;
+    // A READ without others beside it stays here: the program waits for it, and the wake-ups would take longer.
+    const std::size_t others = shards != nullptr ? shards->load() : 0;
+    if (shards != nullptr) shards->begins(size);
+    return (shards != nullptr && spread(*shards, others, *file->file(), data, offset)) ||
+           file->file()->start(*this);
   }
-  /// Returns the load of the READ. Valid from start() on.
-  [[nodiscard]] std::size_t load() const { return kOfEach + data.size(); }
   void reset() {
+    if (all_.shards_ != nullptr) all_.shards_->ends(data.size());
     file_ = nullptr;
     request_ = nullptr;
     if (memory_.size > kMostKept) memory_ = {};
-    place_ = nullptr;
     raw_ = nullptr;
   }
 
@@ -61,40 +57,18 @@ class PlainReads::One final : public engine::FastRead, private ShardJob {
 
   // ---- in a shard ----
 
-  /// Returns false if the READ is not one for a shard.
-  bool hand_over() {
-    const std::size_t shards = all_.shards_ == nullptr ? 0 : all_.shards_worthwhile(load());
-    if (shards == 0) return false;
-    place_ = all_.shards_->choose(shards);
-    if (place_ == nullptr) return false;
-    shard_read_ = file_->file()->prepare_read(data.size(), offset);
-    if (!shard_read_) return false;
-    place_->thread.read(*this);
-    return true;
-  }
-  void has_read() override {
-    const auto count = shard_read_->finish();
-    shard_read_ = nullptr;
-    ShardCounters& counters = all_.shards_->counters();
-    if (!count) {
-      ++counters.made_again;
-      return goes_on(file_->file()->read(data, offset));
-    }
-    place_->maker.has_read();
-    ++counters.reads;
-    counters.bytes += *count;
+  void has_spread(std::optional<std::size_t> count) override {
+    if (!count) return goes_on(file_->file()->read(data, offset));
     // At the end of the file the kernel's size of it may change with the answer.
-    if (*count == data.size() && place_->thread.runs()) raw_ = request_->hand_out();
+    if (*count == data.size() && place().thread.runs()) raw_ = request_->hand_out();
     if (raw_ == nullptr) return ended(*count);
-    place_->thread.send(*this);
+    place().thread.send(*this);
   }
   void has_sent() override {
     ++all_.shards_->counters().answers_sent;
     all_.files_.end_plain_read(*file_, data.size());
     all_.give_back(*this);
   }
-  engine::ShardRead& shard_read() override { return *shard_read_; }
-  std::span<std::byte> memory() override { return data; }
   void send_answer() override {
     fuse_reply_buf(raw_, reinterpret_cast<const char*>(data.data()), data.size());
   }
@@ -113,9 +87,6 @@ class PlainReads::One final : public engine::FastRead, private ShardJob {
   std::shared_ptr<Request> request_;
   std::shared_ptr<fs::OpenHandle> file_;
   async::Memory memory_;
-  // Set while a shard has the READ.
-  ReadShards::Place* place_ = nullptr;
-  std::unique_ptr<engine::ShardRead> shard_read_;
   fuse_req_t raw_ = nullptr;  // the shard's thread answers it
 };
 
@@ -133,14 +104,7 @@ bool PlainReads::start(const std::shared_ptr<Request>& request, const std::share
   return false;
 }
 
-std::size_t PlainReads::shards_worthwhile(std::size_t load) {
-  const std::size_t others = load_ - load;
-  spreads_ = others >= (spreads_ ? kLittle : kMuch);
-  return spreads_ ? std::max<std::size_t>(others / kMuch, 1) : 0;
-}
-
 void PlainReads::give_back(One& one) {
-  load_ -= one.load();
   one.reset();
   reads_.give_back(one);
 }

@@ -8,9 +8,8 @@
 //     this loop   begins the READ        judges what was read          ends it
 //     the shard            makes the READ          answers the kernel
 //
-// Each arrow between the two may be a wake-up of the other thread, which takes some 10 µs with one READ under way, and
-// next to nothing with many. So a program that reads one piece after the other is served by this loop alone. The copy into
-// the kernel and the wake-up of the program are most of the costs of an answer, therefore the shard gives it.
+// A program that reads one piece after the other is served by this loop alone. The copy into the kernel and the wake-up of
+// the program are most of the costs of an answer, therefore the shard gives it.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -43,16 +42,11 @@ class PlainReads {
 
  private:
   class One;
-  /// Returns how many shards should share what is under way, apart from a READ of this load, which load_ contains already.
-  /// 0: the READ stays here.
-  [[nodiscard]] std::size_t shards_worthwhile(std::size_t load);
   void give_back(One& one);
 
   async::Loop& loop_;
   fs::FileSystem& files_;
   ReadShards* const shards_;
-  std::size_t load_ = 0;  // of all READs that are under way: their bytes, and a fixed amount for each
-  bool spreads_ = false;  // READs are being handed over to shards
   async::Reused<One> reads_;
 };
 

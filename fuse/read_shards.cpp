@@ -4,7 +4,53 @@
 #include <system_error>
 #include <utility>
 
+#include "fuse/spread_read.h"
+
 namespace nfsrdma::fuse {
+namespace {
+
+/// The load of a READ, or an answer, is the number of its bytes and this constant.
+constexpr std::size_t kOfEach = 16U << 10;
+/// Shards are used once the load is kMuch, which is one READ of 256 KiB or thirteen of 4 KiB, and until it is less than
+/// kLittle; and as many of them as there are times kMuch. With less under way a thread seldom finds several READs when it
+/// wakes, and the wake-ups cost more than the mount's loop saves.
+constexpr std::size_t kMuch = 256U << 10, kLittle = kMuch / 4;
+
+}  // namespace
+
+/// A READ of the file system's.
+class ReadShards::Elsewhere final : public SpreadRead, private engine::FastRead::UnderWay {
+ public:
+  explicit Elsewhere(ReadShards& all) : all_(all) {}
+  bool start(const engine::ServerFileRef& file, const async::Memory& memory, engine::FastRead& read) {
+    if (!spread(all_, all_.load(), *file, read.data, read.offset)) return false;
+    file_ = file;
+    memory_ = memory;
+    read_ = &read;
+    read.begin(*this);
+    return true;
+  }
+
+ private:
+  void drop() override { read_ = nullptr; }
+  void has_spread(std::optional<std::size_t> count) override {
+    engine::FastRead* const read = std::exchange(read_, nullptr);
+    const auto file = std::exchange(file_, nullptr);
+    memory_ = {};
+    all_.reads_.give_back(*this);
+    if (read == nullptr) return;
+    read->end();
+    if (count)
+      read->ended(*count);
+    else
+      read->goes_on(file->read(read->data, read->offset));
+  }
+
+  ReadShards& all_;
+  engine::ServerFileRef file_;
+  async::Memory memory_;
+  engine::FastRead* read_ = nullptr;  // null: it has been dropped, or this object is idle
+};
 
 ReadShards::Place::Place(async::Loop& loop, connect::Server& server, std::size_t number,
                          std::chrono::milliseconds patience,
@@ -25,8 +71,31 @@ ReadShards::~ReadShards() {
   stop();
 }
 
-ReadShards::Place* ReadShards::choose(std::size_t most) {
+// ---- READs and answers ----
+
+bool ReadShards::start(const engine::ServerFileRef& file, const async::Memory& memory,
+                       engine::FastRead& read) {
+  Elsewhere& one = reads_.take(*this);
+  if (one.start(file, memory, read)) return true;
+  reads_.give_back(one);
+  return false;
+}
+
+std::size_t ReadShards::load_of(std::size_t bytes) {
+  return kOfEach + bytes;
+}
+
+ReadShards::Place* ReadShards::choose(std::size_t load) {
   if (ended_ || trace_.is_on()) return nullptr;
+  spreads_ = load >= (spreads_ ? kLittle : kMuch);
+  return spreads_ ? least_busy(std::max<std::size_t>(load / kMuch, 1)) : nullptr;
+}
+
+// ---- threads ----
+
+/// Returns the least busy of the shards that work, of which no more than `most` are used. With few READs for each of many
+/// shards, each thread would have to be woken for each READ.
+ReadShards::Place* ReadShards::least_busy(std::size_t most) {
   if (places_.empty()) start_threads();
   Place* best = nullptr;
   std::size_t working = 0;

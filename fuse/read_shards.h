@@ -1,8 +1,15 @@
-// The shards of a mount (engine/shard.h): threads, each with a session of its own, for those READs of the kernel that are one
-// READ of the server (plain_reads.h).
+// The shards of a mount (engine/shard.h): threads, each with a session of its own, for READs, and for the answers to the
+// kernel that these bring.
 //
-// The mount's loop stays the only one that reads the kernel's requests and that knows files. It hands READs over to the
-// shards' threads (shard_thread.h).
+//   READs of the kernel that are one READ of the server           plain_reads.h
+//   other READs of the kernel, also those ahead of a reader       fs/open_handle.h
+//   the answers to these                                          shard_answers.h
+//   READs of rings                                                fs/reading.h
+//
+// The mount's loop stays the only one that reads the kernel's requests and that knows files. It hands READs and answers over
+// to the shards' threads (shard_thread.h). Each hand-over may be a wake-up of the other thread, which takes some 10 µs with
+// one READ under way, and next to nothing with many. So it does that only while enough is under way, counted here, and uses
+// no more shards than there is load for.
 //
 // The threads start when a READ is to be handed over for the first time, and their shards are made in the background then;
 // and again when they have stopped working, after pauses that grow. READs that find no shard are made by the mount's loop.
@@ -22,6 +29,7 @@
 #include "async/tasks.h"
 #include "connect/server.h"
 #include "connect/shard_maker.h"
+#include "fs/reads_elsewhere.h"
 #include "fuse/log.h"
 #include "fuse/shard_counters.h"
 #include "fuse/shard_thread.h"
@@ -29,7 +37,7 @@
 
 namespace nfsrdma::fuse {
 
-class ReadShards {
+class ReadShards final : public fs::ReadsElsewhere {
  public:
   /// A thread, and what makes its shards.
   struct Place {
@@ -42,14 +50,21 @@ class ReadShards {
   /// `server`, `trace` and `loop` must outlive this object. `server` is connected.
   ReadShards(async::Loop& loop, connect::Server& server, std::size_t count, std::chrono::milliseconds timeout,
              const TraceControl& trace, Log log);
-  ~ReadShards();
+  ~ReadShards() override;
   ReadShards(const ReadShards&) = delete;
   ReadShards& operator=(const ReadShards&) = delete;
 
-  /// Returns a shard for one READ; null if the mount's loop has to make it. The shard is the least busy of those that work,
-  /// but no more than `most` of them are used. With few READs for each of many shards, each thread would have to be woken for
-  /// each READ.
-  [[nodiscard]] Place* choose(std::size_t most);
+  bool start(const engine::ServerFileRef& file, const async::Memory& memory, engine::FastRead& read) override;
+
+  // ---- for the jobs ----
+  /// Returns the load of what is under way.
+  [[nodiscard]] std::size_t load() const { return load_; }
+  [[nodiscard]] static std::size_t load_of(std::size_t bytes);
+  /// Returns a shard to share such a load with; null if that is not worthwhile, or impossible.
+  [[nodiscard]] Place* choose(std::size_t load);
+  void begins(std::size_t bytes) override { load_ += load_of(bytes); }
+  void ends(std::size_t bytes) override { load_ -= load_of(bytes); }
+
   /// Ends all threads. The READs that they had are given back before this returns. There is no shard any more.
   void stop();
 
@@ -58,6 +73,8 @@ class ReadShards {
   [[nodiscard]] std::vector<ConnectionState> connections();
 
  private:
+  class Elsewhere;
+  [[nodiscard]] Place* least_busy(std::size_t most);
   void start_threads();
   async::Task<void> make(Place& place);
 
@@ -68,9 +85,12 @@ class ReadShards {
   const TraceControl& trace_;
   const Log log_;
   ShardCounters counters_;
-  bool ended_ = false;  // or the threads could not be started
-  std::vector<std::unique_ptr<Place>> places_;
-  async::Tasks making_;  // behind what the tasks use
+  bool ended_ = false;    // or the threads could not be started
+  std::size_t load_ = 0;  // of all READs and answers under way: their bytes, and a fixed amount for each
+  bool spreads_ = false;  // READs are being handed over
+  async::Reused<Elsewhere> reads_;
+  std::vector<std::unique_ptr<Place>> places_;  // behind the READs, which they give back
+  async::Tasks making_;                         // behind what the tasks use
 };
 
 }  // namespace nfsrdma::fuse

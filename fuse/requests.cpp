@@ -4,7 +4,6 @@
 #include <sys/statvfs.h>
 
 #include <cerrno>
-#include <climits>
 #include <random>
 #include <utility>
 #include <vector>
@@ -15,8 +14,6 @@ namespace nfsrdma::fuse {
 namespace {
 
 constexpr auto kGrace = std::chrono::seconds(1);
-/// Number of pieces that writev(2) takes behind libfuse's header.
-constexpr std::size_t kMostPieces = IOV_MAX - 1;
 
 /// Inode numbers start anew in each mount, and a process has one mount. A handle that name_to_handle_at(2)
 /// gave in another mount must not lead to a file of this one.

@@ -17,6 +17,8 @@
 #define FUSE_USE_VERSION 314
 #include <fuse_lowlevel.h>
 
+#include <climits>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,6 +32,8 @@ namespace nfsrdma::fuse {
 
 class Request : public std::enable_shared_from_this<Request> {
  public:
+  /// Number of pieces that writev(2) takes behind libfuse's header.
+  static constexpr std::size_t kMostPieces = IOV_MAX - 1;
   /// Takes the Ticket of the request that is being handled. `counters` must outlive the Request.
   static std::shared_ptr<Request> begin(async::Loop& loop, RequestCounters& counters, fuse_req_t request);
   ~Request();

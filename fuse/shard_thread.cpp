@@ -19,7 +19,7 @@ class ShardThread::Reading final : private async::Loop::Timer {
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;
 
-  void begin(ShardJob& job, std::shared_ptr<engine::Shard> shard) {
+  void begin(ReadJob& job, std::shared_ptr<engine::Shard> shard) {
     job_ = &job;
     shard_ = std::move(shard);
     ended_ = false;
@@ -34,7 +34,7 @@ class ShardThread::Reading final : private async::Loop::Timer {
     end();
   }
   /// Returns the job of a READ that has ended. Called outside the task.
-  ShardJob& take() {
+  ReadJob& take() {
     task_.reset();
     shard_ = nullptr;
     return *std::exchange(job_, nullptr);
@@ -57,7 +57,7 @@ class ShardThread::Reading final : private async::Loop::Timer {
   }
 
   ShardThread& all_;
-  ShardJob* job_ = nullptr;               // null: idle
+  ReadJob* job_ = nullptr;                // null: idle
   std::shared_ptr<engine::Shard> shard_;  // null: idle
   bool ended_ = false;
   std::optional<async::Task<void>> task_;
@@ -113,26 +113,26 @@ async::Task<Status> ShardThread::use(std::unique_ptr<engine::Shard> shard) {
   if (!self_) co_return ended("the mount ends");
   const async::Flagged connecting(connecting_, has_connected_);
   connected_.reset();
-  order({Order::What::use, nullptr, std::move(shard)});
+  order({.what = Order::What::use, .shard = std::move(shard)});
   while (!connected_) (void)co_await has_connected_.wait_until(async::TimePoint::max());
   co_return std::move(*connected_);
 }
 
-void ShardThread::read(ShardJob& job) {
+void ShardThread::read(ReadJob& job) {
   ++busy_;
-  order({Order::What::read, &job, nullptr});
+  order({.what = Order::What::read, .read = &job});
 }
 
-void ShardThread::send(ShardJob& job) {
+void ShardThread::send(AnswerJob& job) {
   ++busy_;
-  order({Order::What::send, &job, nullptr});
+  order({.what = Order::What::send, .answer = &job});
 }
 
 ConnectionState ShardThread::connection() {
   ConnectionState out;
   if (!self_) return out;
   looked_ = false;
-  ordered_.push_back({Order::What::look, nullptr, nullptr, &out});
+  ordered_.push_back({.what = Order::What::look, .state = &out});
   orders_.give(ordered_);
   looked_.wait(false);
   return out;
@@ -145,11 +145,11 @@ void ShardThread::take_done() {
     switch (one.what) {
       case Done::What::has_read:
         --busy_;
-        one.job->has_read();
+        one.read->has_read();
         break;
       case Done::What::has_sent:
         --busy_;
-        one.job->has_sent();
+        one.answer->has_sent();
         break;
       case Done::What::connected:
         connected_ = std::move(one.connected);
@@ -199,9 +199,9 @@ void ShardThread::run() {
 void ShardThread::carry_out(Order& order) {
   switch (order.what) {
     case Order::What::read:
-      return begin(*order.job);
+      return begin(*order.read);
     case Order::What::send:
-      answers_.push_back(order.job);
+      answers_.push_back(order.answer);
       return;
     case Order::What::use:
       if (ends_) return;
@@ -216,9 +216,9 @@ void ShardThread::carry_out(Order& order) {
   }
 }
 
-void ShardThread::begin(ShardJob& job) {
+void ShardThread::begin(ReadJob& job) {
   if (!shard_ || ends_) {
-    finished_.push_back({Done::What::has_read, &job, {}});
+    finished_.push_back({.what = Done::What::has_read, .read = &job});
     return;
   }
   readings_.take(*this).begin(job, shard_);
@@ -239,7 +239,7 @@ async::Task<void> ShardThread::connect(std::shared_ptr<engine::Shard> shard) {
     shard_ = std::move(shard);
     works_ = true;
   }
-  finished_.push_back({Done::What::connected, nullptr, std::move(connected)});
+  finished_.push_back({.what = Done::What::connected, .connected = std::move(connected)});
 }
 
 void ShardThread::drop_readings() {
@@ -253,13 +253,13 @@ void ShardThread::end_turn() {
     drop_readings();
     loop_.end_turn();
   }
-  for (ShardJob* const job : answers_) {
+  for (AnswerJob* const job : answers_) {
     job->send_answer();
-    finished_.push_back({Done::What::has_sent, job, {}});
+    finished_.push_back({.what = Done::What::has_sent, .answer = job});
   }
   answers_.clear();
   for (Reading* const one : ended_) {
-    finished_.push_back({Done::What::has_read, &one->take(), {}});
+    finished_.push_back({.what = Done::What::has_read, .read = &one->take()});
     readings_.give_back(*one);
   }
   ended_.clear();

@@ -1,10 +1,10 @@
 // A thread with a loop, on which one shard (engine/shard.h) reads for the mount's loop, and sends answers to the kernel.
 //
 //     the mount's loop                      the shard's
-//     read(job)            ── Order ──▸     Shard::read()
-//     ShardJob::has_read() ◂── job ───
-//     send(job)            ── Order ──▸     ShardJob::send_answer()
-//     ShardJob::has_sent() ◂── job ───
+//     read(job)              ── Order ──▸   Shard::read()
+//     ReadJob::has_read()    ◂── job ───
+//     send(job)              ── Order ──▸   AnswerJob::send_answer()
+//     AnswerJob::has_sent()  ◂── job ───
 //
 // Orders and jobs are passed in batches: Orders at the end of the owner's turn, jobs at the end of the shard's. So with
 // several READs under way a wake-up of the other thread serves many of them.
@@ -15,7 +15,7 @@
 // The shard's connection belongs to the thread. A shard works from when it is made until it is lost, also while nobody reads.
 // READs that are under way then are given back.
 //
-// Thread-safety: one thread, the owner's, calls all functions. ShardJob says which of its functions runs where.
+// Thread-safety: one thread, the owner's, calls all functions. The jobs say which of their functions run where.
 #pragma once
 
 #include <atomic>
@@ -39,24 +39,33 @@
 
 namespace nfsrdma::fuse {
 
-/// A READ for a shard's thread. Between read() and has_read(), and between send() and has_sent(), it belongs to that thread:
-/// the owner may change nothing that its functions use, nor destroy it.
-class ShardJob {
+/// A READ for a shard's thread. Between read() and has_read() it belongs to that thread: the owner may change nothing that
+/// shard_read() and memory() use, nor destroy it.
+class ReadJob {
  public:
-  ShardJob() = default;
-  virtual ~ShardJob() = default;
-  ShardJob(const ShardJob&) = delete;
-  ShardJob& operator=(const ShardJob&) = delete;
+  ReadJob() = default;
+  virtual ~ReadJob() = default;
+  ReadJob(const ReadJob&) = delete;
+  ReadJob& operator=(const ReadJob&) = delete;
 
-  // ---- on the owner's thread ----
-  /// Called when the READ is back, made or not.
+  /// Called on the owner's thread when the READ is back, made or not.
   virtual void has_read() = 0;
-  virtual void has_sent() = 0;
-
-  // ---- on the shard's ----
+  // On the shard's thread.
   virtual engine::ShardRead& shard_read() = 0;
   virtual std::span<std::byte> memory() = 0;
-  /// Gives the kernel its answer.
+};
+
+/// An answer to the kernel for a shard's thread, which it belongs to between send() and has_sent().
+class AnswerJob {
+ public:
+  AnswerJob() = default;
+  virtual ~AnswerJob() = default;
+  AnswerJob(const AnswerJob&) = delete;
+  AnswerJob& operator=(const AnswerJob&) = delete;
+
+  /// Called on the owner's thread.
+  virtual void has_sent() = 0;
+  /// Called on the shard's thread.
   virtual void send_answer() = 0;
 };
 
@@ -77,9 +86,9 @@ class ShardThread {
   [[nodiscard]] bool is_connecting() const { return connecting_; }
   [[nodiscard]] bool works() const { return works_.load(std::memory_order_relaxed); }
 
-  void read(ShardJob& job);
+  void read(ReadJob& job);
   /// Only while runs().
-  void send(ShardJob& job);
+  void send(AnswerJob& job);
   [[nodiscard]] bool runs() const { return self_ != nullptr; }
   /// Returns how many jobs the thread has.
   [[nodiscard]] std::size_t busy() const { return busy_; }
@@ -94,14 +103,16 @@ class ShardThread {
  private:
   struct Order {
     enum class What : std::uint8_t { read, send, use, look } what;
-    ShardJob* job = nullptr;
-    std::unique_ptr<engine::Shard> shard;
+    ReadJob* read = nullptr;
+    AnswerJob* answer = nullptr;
+    std::unique_ptr<engine::Shard> shard = nullptr;
     ConnectionState* state = nullptr;
   };
   struct Done {
     enum class What : std::uint8_t { has_read, has_sent, connected } what;
-    ShardJob* job = nullptr;
-    Status connected;
+    ReadJob* read = nullptr;
+    AnswerJob* answer = nullptr;
+    Status connected = {};
   };
   class Reading;
 
@@ -111,7 +122,7 @@ class ShardThread {
   // on its own
   void run();
   void carry_out(Order& order);
-  void begin(ShardJob& job);
+  void begin(ReadJob& job);
   async::Task<void> connect(std::shared_ptr<engine::Shard> shard);
   void drop_readings();
   // on either
@@ -142,8 +153,8 @@ class ShardThread {
   std::optional<async::Task<void>> connect_task_;
   bool is_lost_ = false;  // the connection, in this turn
   async::Reused<Reading> readings_;
-  std::vector<Reading*> ended_;     // in this turn
-  std::vector<ShardJob*> answers_;  // to be sent in this turn
+  std::vector<Reading*> ended_;      // in this turn
+  std::vector<AnswerJob*> answers_;  // to be sent in this turn
   std::vector<Order> taken_;
   std::vector<Done> finished_;
   std::thread thread_;

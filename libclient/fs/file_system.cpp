@@ -3,8 +3,8 @@
 namespace nfsrdma::fs {
 
 InnerParts::InnerParts(std::shared_ptr<Engine> engine, const CacheOptions& options, const Object& root,
-                       async::Tasks& background)
-    : state(std::move(engine), options, root, background),
+                       async::Tasks& background, ReadsElsewhere* elsewhere)
+    : state(std::move(engine), options, root, background, elsewhere),
       kernel(state),
       name_checks(state),
       entries(state, name_checks),
@@ -12,8 +12,9 @@ InnerParts::InnerParts(std::shared_ptr<Engine> engine, const CacheOptions& optio
       deferred_closes(*state.engine, state.inodes, state.writes),
       removal(*state.engine, state.inodes, state.freshness, state.counters) {}
 
-FileSystem::FileSystem(std::shared_ptr<Engine> engine, const CacheOptions& options, const Object& root)
-    : InnerParts(std::move(engine), options, root, background_),
+FileSystem::FileSystem(std::shared_ptr<Engine> engine, const CacheOptions& options, const Object& root,
+                       ReadsElsewhere* elsewhere)
+    : InnerParts(std::move(engine), options, root, background_, elsewhere),
       AttributeRequests(state),
       Listing(state, entries, *this),
       NameRequests(state, name_checks, entries, *this, *this, deferred_closes, removal),

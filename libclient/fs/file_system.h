@@ -56,7 +56,7 @@ namespace nfsrdma::fs {
 /// The parts that FileSystem's operations share.
 struct InnerParts {
   InnerParts(std::shared_ptr<Engine> engine, const CacheOptions& options, const Object& root,
-             async::Tasks& background);
+             async::Tasks& background, ReadsElsewhere* elsewhere);
   MountState state;
   KernelCache kernel;
   NameChecks name_checks;
@@ -77,8 +77,10 @@ class FileSystem : InnerParts,
                    public Closing,
                    public Xattrs {
  public:
-  /// `root` is the directory that is mounted.
-  FileSystem(std::shared_ptr<Engine> engine, const CacheOptions& options, const Object& root);
+  /// `root` is the directory that is mounted. `elsewhere`, if not null, makes READs on other threads, and must be there
+  /// until the loop has no tasks any more.
+  FileSystem(std::shared_ptr<Engine> engine, const CacheOptions& options, const Object& root,
+             ReadsElsewhere* elsewhere = nullptr);
   ~FileSystem() override;
   FileSystem(const FileSystem&) = delete;
   FileSystem& operator=(const FileSystem&) = delete;

@@ -42,7 +42,8 @@ Access access_of(int flags) {
 }
 
 OpenHandle::OpenHandle(async::Loop& loop, Counters& counters, ReadWindow& window,
-                       std::shared_ptr<Inode> inode, ServerFileRef file, Caller caller)
+                       std::shared_ptr<Inode> inode, ServerFileRef file, Caller caller,
+                       ReadsElsewhere* elsewhere)
     : Reader(window),
       errors(inode->writes.errors()),
       loop_(loop),
@@ -50,7 +51,8 @@ OpenHandle::OpenHandle(async::Loop& loop, Counters& counters, ReadWindow& window
       inode_(std::move(inode)),
       file_(std::move(file)),
       caller_(std::move(caller)),
-      window_(window) {
+      window_(window),
+      elsewhere_(elsewhere) {
   inode_->open.push_back(this);
 }
 
@@ -80,11 +82,13 @@ void OpenHandle::drop_stale(async::TimePoint oldest) {
   std::erase_if(ahead_, [&](const auto& one) { return one.second->begun < oldest; });
 }
 
-async::Task<void> OpenHandle::fill(ServerFileRef file, ChunkRef chunk) {
+async::Task<void> OpenHandle::fill(ServerFileRef file, ChunkRef chunk, ReadsElsewhere* elsewhere) {
+  const ReadsElsewhere::Counted counted(elsewhere, chunk->wanted);
+  const FileElsewhere from{elsewhere, file, chunk->memory};
   const bool measured = chunk->window.measures(chunk->wanted);
   if (measured) chunk->window.began(chunk->wanted);
   Result<std::size_t> got = 0;
-  auto fast = co_await engine::FastReadWait(*file, {chunk->memory.data.get(), chunk->wanted}, chunk->offset);
+  auto fast = co_await engine::FastReadWait(from, {chunk->memory.data.get(), chunk->wanted}, chunk->offset);
   if (fast.rest)
     got = co_await std::move(*fast.rest);
   else
@@ -124,7 +128,7 @@ OpenHandle::ChunkRef OpenHandle::begin(std::uint64_t offset, std::size_t size, b
   auto chunk = std::make_shared<Chunk>(loop_, counters_, window_, ahead, loop_.memory().take(size), size);
   chunk->begun = loop_.now();
   chunk->offset = offset;
-  loop_.spawn(fill(file_, chunk));
+  loop_.spawn(fill(file_, chunk, elsewhere_));
   return chunk;
 }
 

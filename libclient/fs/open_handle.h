@@ -5,7 +5,8 @@
 // that memory. These bytes serve one reader once: the kernel's page cache is what keeps data. They are
 // dropped by any event that may have changed the contents since their READs began
 // (KnownAttributes::contents), and by age, unless the server has said meanwhile that the file is unchanged.
-// Nothing is read ahead with O_DIRECT, nor while the file is being written here.
+// Nothing is read ahead with O_DIRECT, nor while the file is being written here. Other threads may make the READs
+// (reads_elsewhere.h).
 //
 // Confined to the loop's thread.
 #pragma once
@@ -22,6 +23,7 @@
 #include "fs/counters.h"
 #include "fs/inodes.h"
 #include "fs/read_window.h"
+#include "fs/reads_elsewhere.h"
 
 namespace nfsrdma::fs {
 
@@ -30,6 +32,8 @@ struct ReadData {
   std::vector<std::shared_ptr<void>> holds;
   std::vector<iovec> pieces;
   std::size_t size = 0;
+  /// To be kept until the reader has the bytes.
+  std::shared_ptr<void> reading;
   void add(std::shared_ptr<void> hold, std::byte* data, std::size_t length) {
     if (length == 0) return;
     holds.push_back(std::move(hold));
@@ -43,9 +47,9 @@ struct ReadData {
 
 class OpenHandle final : public std::enable_shared_from_this<OpenHandle>, private ReadWindow::Reader {
  public:
-  /// `counters` and `window` must outlive this and the chunks that it has read ahead.
+  /// `counters`, `window` and `elsewhere`, which may be null, must outlive this and the chunks that it has read ahead.
   OpenHandle(async::Loop& loop, Counters& counters, ReadWindow& window, std::shared_ptr<Inode> inode,
-             ServerFileRef file, Caller caller);
+             ServerFileRef file, Caller caller, ReadsElsewhere* elsewhere);
   ~OpenHandle() override;
   OpenHandle(const OpenHandle&) = delete;
   OpenHandle& operator=(const OpenHandle&) = delete;
@@ -107,7 +111,7 @@ class OpenHandle final : public std::enable_shared_from_this<OpenHandle>, privat
   };
   using ChunkRef = std::shared_ptr<Chunk>;
   ChunkRef begin(std::uint64_t offset, std::size_t size, bool ahead);
-  static async::Task<void> fill(ServerFileRef file, ChunkRef chunk);
+  static async::Task<void> fill(ServerFileRef file, ChunkRef chunk, ReadsElsewhere* elsewhere);
   [[nodiscard]] bool is_waited_for() const override { return asked_ != 0; }
   [[nodiscard]] bool has(const ChunkRef& chunk) const;
   void is_used_up(const ChunkRef& chunk);
@@ -121,6 +125,7 @@ class OpenHandle final : public std::enable_shared_from_this<OpenHandle>, privat
   const ServerFileRef file_;
   const Caller caller_;  // the user who opened it
   ReadWindow& window_;
+  ReadsElsewhere* const elsewhere_;
   std::map<std::uint64_t, ChunkRef> ahead_;  // by offset; chunks do not overlap
   std::uint64_t contents_ = 0;               // KnownAttributes::contents() when the chunks were begun
   std::uint64_t next_ = 0;                   // the offset behind the last read

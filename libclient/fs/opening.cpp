@@ -119,8 +119,8 @@ async::Task<Result<OpenedFile>> Opening::open(Caller caller, std::uint64_t id, i
   if (auto allowed = co_await may_read(caller, id, flags, told); !allowed) co_return allowed.error();
   if (told) freshness_.keep(**inode, *told, asked);
   OpenedFile out;
-  out.handle =
-      std::make_shared<OpenHandle>(loop_, counters_, read_window_, *inode, std::move(opened->file), caller);
+  out.handle = std::make_shared<OpenHandle>(loop_, counters_, read_window_, *inode, std::move(opened->file),
+                                            caller, reads_elsewhere_);
   handle_open_flags(*out.handle, flags);
   if (early) EarlyReads::take(*std::move(early), *out.handle, *opened);
   if ((flags & O_TRUNC) != 0) {
@@ -160,7 +160,7 @@ async::Task<Result<OpenedFile>> Opening::create(Caller caller, std::uint64_t dir
   if (how.truncate) freshness_.resized(*inode);  // the file may have existed before
   inode->attributes.cache(out.entry.attributes.change);
   out.handle = std::make_shared<OpenHandle>(loop_, counters_, read_window_, std::move(inode),
-                                            std::move(opened->file), caller);
+                                            std::move(opened->file), caller, reads_elsewhere_);
   handle_open_flags(*out.handle, flags);
   // The file may have been open here already. Its earlier answered writes must be cut as well, even if they
   // reach the server after the OPEN.

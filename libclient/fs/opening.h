@@ -44,6 +44,7 @@ class Opening : Part {
           AttributeRequests& attributes, EarlyReads& early_reads, Removal& removal)
       : Part(state),
         read_window_(state.read_window),
+        reads_elsewhere_(state.reads_elsewhere),
         kernel_(kernel),
         name_checks_(name_checks),
         entries_(entries),
@@ -67,6 +68,7 @@ class Opening : Part {
                                const Freshness::Asked& asked) const;
 
   ReadWindow& read_window_;
+  ReadsElsewhere* const reads_elsewhere_;
   KernelCache& kernel_;
   NameChecks& name_checks_;
   Entries& entries_;

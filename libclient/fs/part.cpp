@@ -5,12 +5,13 @@
 namespace nfsrdma::fs {
 
 MountState::MountState(std::shared_ptr<Engine> of, const CacheOptions& how, const Object& root,
-                       async::Tasks& tasks)
+                       async::Tasks& tasks, ReadsElsewhere* elsewhere)
     : engine(std::move(of)),
       loop(engine->loop()),
       options(how),
       numbering(root.attributes),
       read_window(loop, options.rsize, options.most_ahead),
+      reads_elsewhere(elsewhere),
       freshness(*engine, numbering, options),
       inodes(loop, root.handle),
       writes(loop, freshness, counters, options.wsize),

@@ -20,6 +20,7 @@
 #include "fs/missing_names.h"
 #include "fs/numbering.h"
 #include "fs/read_window.h"
+#include "fs/reads_elsewhere.h"
 #include "fs/refusal.h"
 #include "fs/write_behind.h"
 
@@ -29,7 +30,8 @@ namespace nfsrdma::fs {
 inline constexpr int kMostTries = 4;
 
 struct MountState {
-  MountState(std::shared_ptr<Engine> of, const CacheOptions& how, const Object& root, async::Tasks& tasks);
+  MountState(std::shared_ptr<Engine> of, const CacheOptions& how, const Object& root, async::Tasks& tasks,
+             ReadsElsewhere* elsewhere);
   MountState(const MountState&) = delete;
   MountState& operator=(const MountState&) = delete;
   const std::shared_ptr<Engine> engine;
@@ -38,6 +40,7 @@ struct MountState {
   Numbering numbering;
   Counters counters;
   ReadWindow read_window;
+  ReadsElsewhere* const reads_elsewhere;  ///< may be null
   Freshness freshness;
   Inodes inodes;
   WriteBehind writes;

@@ -26,19 +26,21 @@ async::TimePoint oldest_used(const CacheOptions& options, const async::Loop& loo
 
 /// Guards a read by the kernel up to `end`, which puts pages into its cache.
 struct Paging {
-  Paging(KernelPages& all, std::uint64_t end) : pages(all) { pages.begin_read(end); }
-  ~Paging() { pages.end_read(); }
+  Paging(std::shared_ptr<OpenHandle> of, std::uint64_t end) : file(std::move(of)) {
+    file->inode().pages.begin_read(end);
+  }
+  ~Paging() { file->inode().pages.end_read(); }
   Paging(const Paging&) = delete;
   Paging& operator=(const Paging&) = delete;
-  KernelPages& pages;
+  const std::shared_ptr<OpenHandle> file;
 };
 }  // namespace
 
 async::Task<Result<ReadData>> Reading::read(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
                                             std::size_t size) {
   Inode& inode = file->inode();
-  std::optional<Paging> paging;
-  if (!goes_past_pages(*file)) paging.emplace(inode.pages, offset + size);
+  std::shared_ptr<Paging> paging;
+  if (!goes_past_pages(*file)) paging = std::make_shared<Paging>(file, offset + size);
   // Writes behind the range matter, too, because they show that the file does not end there.
   co_await writes_.settle_for_read(inode, offset, offset + size);
   auto got = co_await file->read(offset, size, oldest_used(options_, loop_));
@@ -46,6 +48,7 @@ async::Task<Result<ReadData>> Reading::read(std::shared_ptr<OpenHandle> file, st
   if (!got) co_return got;
   counters_.bytes_read += got->size;
   if (got->size < size) has_ended(*file, offset + got->size);
+  got->reading = std::move(paging);
   co_return got;
 }
 
@@ -70,9 +73,13 @@ void Reading::end_plain_read(OpenHandle& file, std::optional<std::size_t> got) {
 
 namespace {
 /// Reads, and keeps the memory and the file alive for a task that may outlive its caller.
-async::Task<Result<std::size_t>> read_one(ServerFileRef file, async::Memory /*memory*/,
+async::Task<Result<std::size_t>> read_one(ReadsElsewhere* elsewhere, ServerFileRef file, async::Memory memory,
                                           std::span<std::byte> data, std::uint64_t offset) {
-  co_return co_await file->read(data, offset);
+  const ReadsElsewhere::Counted counted(elsewhere, data.size());
+  const FileElsewhere from{elsewhere, file, memory};
+  auto fast = co_await FastReadWait(from, data, offset);
+  if (fast.rest) co_return co_await std::move(*fast.rest);
+  co_return fast.count;
 }
 
 std::size_t copied(const ReadData& from, std::span<std::byte> to) {
@@ -91,7 +98,7 @@ async::Task<Result<std::size_t>> Reading::read_pieces(std::shared_ptr<OpenHandle
   const std::size_t most = options_.rsize;
   for (std::size_t at = 0; at < data.size(); at += most) {
     const auto part = data.subspan(at, std::min(most, data.size() - at));
-    pieces.push_back(read_one(file->file(), memory, part, offset + at));
+    pieces.push_back(read_one(elsewhere_, file->file(), memory, part, offset + at));
   }
   counters_.server_reads += pieces.size();
   const auto results = co_await async::all(loop_, std::move(pieces));
@@ -122,7 +129,9 @@ async::Task<Result<std::size_t>> Reading::read_direct(std::shared_ptr<OpenHandle
     got = copied(*found, data);
   } else if (data.size() <= options_.rsize) {
     ++counters_.server_reads;
-    auto fast = co_await FastReadWait(*file->file(), data, offset);
+    const ReadsElsewhere::Counted counted(elsewhere_, data.size());
+    const FileElsewhere from{elsewhere_, file->file(), memory};
+    auto fast = co_await FastReadWait(from, data, offset);
     if (fast.rest) {
       got = co_await std::move(*fast.rest);
     } else {

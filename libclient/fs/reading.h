@@ -22,7 +22,8 @@ namespace nfsrdma::fs {
 
 class Reading : Part {
  public:
-  Reading(MountState& state, KernelCache& kernel) : Part(state), kernel_(kernel) {}
+  Reading(MountState& state, KernelCache& kernel)
+      : Part(state), kernel_(kernel), elsewhere_(state.reads_elsewhere) {}
 
   async::Task<Result<ReadData>> read(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
                                      std::size_t size);
@@ -51,6 +52,7 @@ class Reading : Part {
                                                std::span<std::byte> data, std::uint64_t offset);
 
   KernelCache& kernel_;
+  ReadsElsewhere* const elsewhere_;
 };
 
 }  // namespace nfsrdma::fs

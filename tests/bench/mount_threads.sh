@@ -2,19 +2,21 @@
 # How much processor time each thread of a mount takes of a READ: nfsrdma-fuse on the responder, over iwarp, with shards=N and
 # without, in turn. The busiest thread is what limits the mount on a machine with processors enough.
 #
-#   mount_threads.sh [--shards "2 4"] [--blocks "4096 65536 1048576"] [--depth N] [--count N] [--rounds N] [--options LIST]
+#   mount_threads.sh [--shards "2 4"] [--blocks "4096 65536 1048576 cached"] [--depth N] [--count N] [--mib N] [--rounds N]
+#                    [--options LIST]
 #
 # --shards    how many, a line of results for each; one without any comes first
-# --blocks    bytes of a READ, at random positions with O_DIRECT
+# --blocks    bytes of a READ, at random positions with O_DIRECT; cached: 1 MiB, one after the other through the kernel's cache
 # --depth     READs in flight (16)
-# --count     READs of a run (20000; fewer if they have more bytes: 2 GiB at most)
+# --count     READs of a run at random (20000; fewer if they have more bytes: 2 GiB at most)
+# --mib       size of the file that is read one block after the other (1024)
 # --rounds    runs of each (5)
 # --options   mount options besides
 # Exit status: 0, 1 (a run failed), 2 (usage), 77 (skipped). Printed are medians.
-shards='2 4' blocks='4096 65536 1048576' depth=16 count=20000 rounds=5 options=''
+shards='2 4' blocks='4096 65536 1048576 cached' depth=16 count=20000 mib=1024 rounds=5 options=''
 # shellcheck source=options.sh
 . "$(dirname "$0")/options.sh"
-take_options 'shards blocks depth count rounds options' '' "$@"
+take_options 'shards blocks depth count mib rounds options' '' "$@"
 here=$(cd "$(dirname "$0")" && pwd)
 bin=${NFSRDMA_BENCH_DIR:-$here/../../build/tests/bench}
 fuse_binary=${NFSRDMA_FUSE:-$here/../../build/fuse/nfsrdma-fuse}
@@ -35,28 +37,49 @@ trap '[ -z "$daemon" ] || kill "$daemon" 2> /dev/null; umount -l "$point" 2> /de
 mkdir "$point" || exit 1
 start_server "$bin/responder" --file data=256M
 
-# read_blocks HOW-MANY: prints the report.
-read_blocks() { LOAD_IN_FLIGHT=$depth LOAD_BLOCK=$block "$bin/load_mount" nfsrdma random "$point" "$1"; }
+# read_blocks BYTES HOW-MANY: prints the report.
+read_blocks() { LOAD_IN_FLIGHT=$depth LOAD_BLOCK=$1 "$bin/load_mount" nfsrdma random "$point" "$2"; }
+# load MANY: the load that is measured.
+load() {
+  if [ "$block" = cached ]; then
+    "$bin/load_mount" nfsrdma read "$point" "$1"
+  else
+    read_blocks "$block" "$1"
+  fi
+}
 # threads: "THREAD NANOSECONDS" of each, that of the loop first.
 threads() { for one in /proc/"$daemon"/task/*; do echo "${one##*/} $(cut -d' ' -f1 "$one/schedstat")"; done | sort -n; }
-# run SHARDS: appends a line to $work/SHARDS: the rate, and the µs of an operation of the loop's thread and of the others, the
-# busiest of them first.
-run() {
-  local i many=$count
-  [ $((many * block)) -le $((2 << 30)) ] || many=$(((2 << 30) / block))
+# begin SHARDS: mounts.
+begin() {
+  local i
   "$fuse_binary" -f 127.0.0.1:/ "$point" -o "port=$port,fabric=iwarp,shards=$1${options:+,$options}" > "$work/daemon" 2>&1 &
   daemon=$!
   for i in $(seq 200); do
-    ! mountpoint -q "$point" || break
+    ! mountpoint -q "$point" || return 0
     sleep 0.05
   done
+}
+end() {
+  umount "$point" && wait "$daemon"
+  daemon=''
+}
+# run SHARDS: appends a line to $work/SHARDS: the rate, and the µs of an operation of the loop's thread and of the others, the
+# busiest of them first.
+run() {
+  local many=$count
+  if [ "$block" = cached ]; then
+    many=$mib
+  elif [ $((many * block)) -gt $((2 << 30)) ]; then
+    many=$(((2 << 30) / block))
+  fi
+  begin "$1"
   # Shards are made while the first READs are under way.
   for _ in 1 2 3; do
-    read_blocks $((depth * 8)) > /dev/null || return 1
+    read_blocks 65536 $((depth * 8)) > /dev/null || return 1
     sleep 0.1
   done
   threads > "$work/before"
-  read_blocks "$many" > "$work/report" || return 1
+  load "$many" > "$work/report" || return 1
   threads > "$work/after"
   {
     jq -j '.ops_per_second, " "' "$work/report"
@@ -64,18 +87,22 @@ run() {
       { read -r first; echo "$first"; sort -gr; } | head -4 | tr '\n' ' '
     echo
   } >> "$work/$block.$1"
-  umount "$point" && wait "$daemon"
-  daemon=''
+  end
 }
 
 failures=0
+begin 0
+"$bin/load_mount" nfsrdma write "$point" "$mib" > /dev/null || { echo "FAILED: the file: $(tail -1 "$work/daemon")"; exit 1; }
+end
 for block in $blocks; do
   for _ in $(seq "$rounds"); do
     for one in 0 $shards; do run "$one" || { echo "FAILED: $one shards, $block bytes: $(tail -1 "$work/daemon")"; failures=$((failures + 1)); }; done
   done
   for one in 0 $shards; do
     [ -s "$work/$block.$one" ] || continue
-    awk -v what="$block bytes, $depth in flight, shards=$one" '
+    what="$block bytes, $depth in flight"
+    [ "$block" != cached ] || what="1 MiB, one after the other"
+    awk -v what="$what, shards=$one" '
       function median(column,   i, j, n, t, v) {
         for (i = 1; i <= NR; i++) v[i] = value[i, column]
         for (i = 2; i <= NR; i++) for (j = i; j > 1 && v[j - 1] > v[j]; j--) { t = v[j]; v[j] = v[j - 1]; v[j - 1] = t }

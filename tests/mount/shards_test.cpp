@@ -4,6 +4,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -145,6 +146,19 @@ class Readers {
   std::atomic<unsigned> count_ = 0, wrong_ = 0, failed_ = 0;
   std::vector<std::thread> all_;
 };
+
+/// What a program reads that goes through the file from its beginning to its end, through the kernel's cache. Nothing of it
+/// may be in that cache before, unless `cached`.
+std::string read_through(const std::string& path, bool cached = false) {
+  const int file = ::open(path.c_str(), O_RDONLY);
+  REQUIRE(file >= 0);
+  if (!cached) ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+  std::string out, piece(1U << 20, ' ');
+  for (ssize_t got = 0; (got = ::read(file, piece.data(), piece.size())) > 0;)
+    out.append(piece, 0, static_cast<std::size_t>(got));
+  ::close(file);
+  return out;
+}
 
 }  // namespace
 
@@ -398,6 +412,85 @@ TEST_CASE("mount shards: a signal ends a mount while programs read all the time"
     CHECK(readers.wrong(true) == 0);
     CHECK(eventually([&] { return m.server.sessions() == 0 && m.server.clients() == 0; }));
   }
+}
+
+TEST_CASE("mount shards: a program that reads a file from its beginning to its end is served by them") {
+  ShardedMount m;
+  m.begin();
+  const std::string content = pattern((24U << 20) + 777);
+  m.server.add_file("/s", content);
+  REQUIRE(m.come_to_work());
+  const unsigned long reads = m.made();
+  const unsigned long answers = std::stoul(m.statistic("shards reads", "answers"));
+  CHECK(read_through(m.path("s")) == content);
+  CHECK(m.made() >= reads + 12);
+  CHECK(std::stoul(m.statistic("shards reads", "answers")) >= answers + 12);
+  SUBCASE("its connections end meanwhile") {
+    std::atomic<bool> stop = false;
+    std::thread ends([&] {
+      while (!stop) {
+        m.server.drop_connections();
+        std::this_thread::sleep_for(30ms);
+      }
+    });
+    for (int i = 0; i < 5; ++i) CHECK(read_through(m.path("s")) == content);
+    stop = true;
+    ends.join();
+  }
+  SUBCASE("the server answers no READ for some time") {
+    m.server.hold(nfs4::OP_READ);
+    std::string got;
+    std::thread reader([&] { got = read_through(m.path("s")); });
+    CHECK(eventually([&] { return m.server.held() >= 2; }));
+    m.server.release();
+    reader.join();
+    CHECK(got == content);
+  }
+  SUBCASE("the mount ends meanwhile") {
+    m.server.hold(nfs4::OP_READ);
+    Child reader([&] { return read_through(m.path("s")).empty() ? 0 : 1; });
+    CHECK(eventually([&] { return m.server.held() >= 2; }));
+    m.finish();
+    m.daemon->signal(SIGTERM);
+    CHECK(m.daemon->ended(30s) == 0);
+    CHECK(reader.ended(3s));
+    return;
+  }
+  CHECK(m.left_behind() == "");
+}
+
+TEST_CASE("mount shards: pages that they fill are no older than what was written and opened before") {
+  ShardedMount m;
+  m.begin();
+  constexpr std::size_t kLength = 3U << 20;
+  m.server.add_file("/s", std::string(kLength, 'a'));
+  REQUIRE(m.come_to_work());
+  Readers noise(m, kLarge);
+  std::atomic<bool> stop = false;
+  // Another program goes through the file all the time, so that answers are under way when its pages are dropped.
+  std::thread other([&] {
+    while (!stop) (void)read_through(m.path("s"), true);
+  });
+  const int file = ::open(m.path("s").c_str(), O_RDWR);
+  REQUIRE(file >= 0);
+  for (int i = 1; i <= 40; ++i) {
+    const std::string fresh(kLength, static_cast<char>('a' + i % 26));
+    if (i % 2 == 0) {
+      m.server.add_file("/s", fresh);  // another client
+    } else {
+      REQUIRE(::pwrite(file, fresh.data(), fresh.size(), 0) == static_cast<ssize_t>(fresh.size()));
+      REQUIRE(::fsync(file) == 0);
+    }
+    const std::string got = read_through(m.path("s"), true);
+    CAPTURE(i);
+    CHECK(got.size() == kLength);
+    CHECK(std::ranges::count(got, fresh[0]) == static_cast<long>(kLength));
+  }
+  stop = true;
+  other.join();
+  ::close(file);
+  CHECK(noise.wrong() == 0);
+  CHECK(m.left_behind() == "");
 }
 
 TEST_CASE("mount shards: while a trace is written all READs are in it, and so none is in a shard") {

@@ -193,6 +193,8 @@ Task<Result<std::string>> KernelModel::read_file(Handle file, std::uint64_t offs
   }
   auto got = co_await files_.read(std::move(file), offset, size);
   if (!got) co_return got.error();
+  // The answer of a shard's thread.
+  if (loop_.random<std::uint8_t>() % 16 == 0) co_await loop_.sleep_for(1ms);
   std::string out;
   for (const iovec& piece : got->pieces) out.append(static_cast<const char*>(piece.iov_base), piece.iov_len);
   co_return out;

@@ -208,6 +208,7 @@ class World {
     connect::Options out = SimClient::quick();
     out.connections = climate_.connections;
     out.threads = climate_.threads;
+    out.shards = climate_.shards;
     if (climate_.elsewhere) out.remote_ports = {"10.1.0." + std::to_string(server_host_->number())};
     out.version = climate_.version;
     if (climate_.sessionless) out.minor_version = 0;
@@ -219,8 +220,7 @@ class World {
 
   void add_program() {
     Host& host = add_host("program");
-    connect::Options options = quick_options();
-    options.shards = climate_.shards;
+    const connect::Options options = quick_options();
     program_ = std::make_unique<Program>(
         network_, host, *server_host_, options, sealing(), random_.next(), any_export(),
         options_.operations / (climate_.clients * climate_.workers) + 1, findings_);

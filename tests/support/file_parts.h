@@ -37,7 +37,7 @@ struct FileParts {
     auto opened = loop.run(engine.open_at(nullptr, Spot(), name, Access::both, Engine::Creation()));
     REQUIRE(opened);
     File out = std::make_shared<OpenHandle>(loop, counters, window, inode(opened->object.handle, name),
-                                            std::move(opened->file), nullptr);
+                                            std::move(opened->file), nullptr, nullptr);
     calls.clear();
     return out;
   }

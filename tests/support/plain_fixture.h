@@ -21,11 +21,11 @@ inline bool ok(const Status& done) {
 }
 
 struct Plain {
-  explicit Plain(CacheOptions options = {}) {
+  explicit Plain(CacheOptions options = {}, ReadsElsewhere* elsewhere = nullptr) {
     engine = std::make_shared<PlainEngine>(loop, calls);
     const auto root = loop.run(engine->find(nullptr, Spot()));
     calls.clear();
-    files.emplace(engine, options, *root);
+    files.emplace(engine, options, *root, elsewhere);
   }
   ~Plain() { loop.drop_tasks(); }
   Plain(const Plain&) = delete;

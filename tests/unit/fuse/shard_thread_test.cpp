@@ -30,7 +30,7 @@ class ScriptedShard final : public engine::Shard {
   const bool answers_;
 };
 
-struct CountedJob final : fuse::ShardJob {
+struct CountedJob final : fuse::ReadJob, fuse::AnswerJob {
   void has_read() override { ++read; }
   void has_sent() override { ++sent; }
   engine::ShardRead& shard_read() override { return made; }

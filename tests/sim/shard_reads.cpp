@@ -1,0 +1,99 @@
+#include "sim/shard_reads.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace nfsrdma::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// As long as answers and other READs may take meanwhile.
+constexpr auto kMostPause = 20ms;
+
+}  // namespace
+
+/// A READ that is under way. It keeps what the READ needs when its owner is gone.
+struct ShardReads::One final : engine::FastRead::UnderWay {
+  void drop() override { read = nullptr; }
+  engine::FastRead* read = nullptr;  // null: it has been dropped, or is over
+  engine::ServerFileRef file;
+  async::Memory memory;
+  std::span<std::byte> data;
+  std::unique_ptr<engine::ShardRead> prepared;
+};
+
+ShardReads::ShardReads(async::Loop& loop, connect::Server& server)
+    : loop_(loop),
+      channel_(loop, server.shard_channel_options(), [](const rpcrdma::Notice&) {}),
+      maker_(loop, server, 0, [](const std::string&) {}),
+      tasks_(loop) {
+  channel_.set_link_sink([this](bool up) {
+    if (!up) shard_ = nullptr;
+  });
+}
+
+ShardReads::~ShardReads() {
+  stop();
+}
+
+void ShardReads::stop() {
+  if (std::exchange(stopped_, true)) return;
+  channel_.set_link_sink(nullptr);
+  tasks_.drop();
+  shard_ = nullptr;
+  channel_.shut_down();
+  for (const auto& one : std::exchange(all_, {})) give_back(*one);
+}
+
+bool ShardReads::start(const engine::ServerFileRef& file, const async::Memory& memory,
+                       engine::FastRead& read) {
+  if (stopped_ || loop_.random<std::uint8_t>() % 4 == 0) return false;
+  if (!shard_) {
+    if (maker_.may_begin()) tasks_.spawn(make());
+    return false;
+  }
+  auto one = std::make_shared<One>();
+  one->prepared = file->prepare_read(read.data.size(), read.offset);
+  if (!one->prepared) return false;
+  one->read = &read;
+  one->file = file;
+  one->memory = memory;
+  one->data = read.data;
+  read.begin(*one);
+  all_.push_back(one);
+  tasks_.spawn(run(std::move(one)));
+  return true;
+}
+
+async::Task<void> ShardReads::make() {
+  std::shared_ptr<engine::Shard> made = co_await maker_.make(channel_);
+  if (!made) co_return;
+  auto connected = co_await channel_.connect(loop_.now() + engine::Shard::kConnecting);
+  if (connected && channel_.up()) shard_ = std::move(made);
+}
+
+async::Task<void> ShardReads::run(std::shared_ptr<One> one) {
+  const std::shared_ptr<engine::Shard> shard = shard_;
+  if (shard) co_await shard->read(*one->prepared, one->data);
+  if (shard && !shard->works() && shard_ == shard) shard_ = nullptr;
+  const auto pause = kMostPause * (loop_.random<std::uint8_t>() % 8) / 8;
+  if (loop_.random<std::uint8_t>() % 4 == 0) co_await loop_.sleep_for(pause);
+  std::erase(all_, one);
+  ++made_;
+  maker_.has_read();
+  give_back(*one);
+}
+
+void ShardReads::give_back(One& one) {
+  const auto count = std::exchange(one.prepared, nullptr)->finish();
+  engine::FastRead* const read = std::exchange(one.read, nullptr);
+  if (read == nullptr) return;
+  read->end();
+  if (count)
+    read->ended(*count);
+  else
+    read->goes_on(one.file->read(read->data, read->offset));
+}
+
+}  // namespace nfsrdma::sim

@@ -1,0 +1,48 @@
+// What fuse/read_shards.h is for a mount, in the simulator: a shard on the client's own loop, which makes some of the READs
+// of the file layer, and takes its time before it gives them back.
+//
+// The client's Server must outlive it. Confined to the loop's thread.
+#pragma once
+
+#include <memory>
+
+#include "async/tasks.h"
+#include "connect/server.h"
+#include "connect/shard_maker.h"
+#include "fs/reads_elsewhere.h"
+
+namespace nfsrdma::sim {
+
+class ShardReads final : public fs::ReadsElsewhere {
+ public:
+  ShardReads(async::Loop& loop, connect::Server& server);
+  ~ShardReads() override;
+
+  bool start(const engine::ServerFileRef& file, const async::Memory& memory, engine::FastRead& read) override;
+  /// Gives all READs back, and makes no more.
+  void stop();
+  /// How many READs were made in the shard.
+  [[nodiscard]] unsigned made() const { return made_; }
+
+ protected:
+  void begins(std::size_t bytes) override { under_way_ += bytes; }
+  void ends(std::size_t bytes) override { under_way_ -= bytes; }
+
+ private:
+  struct One;
+  async::Task<void> make();
+  async::Task<void> run(std::shared_ptr<One> one);
+  static void give_back(One& one);
+
+  async::Loop& loop_;
+  rpc::Channel channel_;
+  connect::ShardMaker maker_;
+  std::shared_ptr<engine::Shard> shard_;  // null: there is none that works
+  bool stopped_ = false;
+  std::size_t under_way_ = 0;
+  unsigned made_ = 0;
+  std::vector<std::shared_ptr<One>> all_;
+  async::Tasks tasks_;
+};
+
+}  // namespace nfsrdma::sim
