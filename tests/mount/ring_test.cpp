@@ -431,9 +431,10 @@ TEST_CASE("S18 ring: a daemon that is killed, or asked to end, ends all waits of
     Mounting m;
     m.server.add_file("/f", "some text");
     m.mount();
+    const std::array files{m.open("f"), m.open("f")};  // before READs are held, which an open may bring along
+    m.server.hold(nfs4::OP_READ);
     Child child([&] {
-      const int fd = m.open("f");
-      Ringed r(fd);
+      Ringed r(files[0]);
       if (r.code != 0) return 1;
       r.read_many(8);
       std::array<nfsrdma_ring_completion, 8> done{};
@@ -449,17 +450,15 @@ TEST_CASE("S18 ring: a daemon that is killed, or asked to end, ends all waits of
       return r.read(0, 4) == "error -107" ? 0 : 5;
     });
     Child alone([&] {
-      const int fd = m.open("f");
-      Ringed r(fd);
+      Ringed r(files[1]);
       return r.code == 0 && r.read(0, 4) == "error -107" ? 0 : 1;
     });
-    // They are past open() when they read.
-    m.server.hold(nfs4::OP_READ);
     REQUIRE(eventually([&] { return m.server.held() == 9; }));
     m.daemon->signal(signal);
     CHECK(child.ended(3s) == 0);
     CHECK(alone.ended(3s) == 0);
     m.server.release();
+    for (const int file : files) ::close(file);
     CHECK(m.daemon->ended(15s));
   }
 }
