@@ -118,7 +118,8 @@ Climate::Climate(Random& random, bool faults, std::string_view without, Always a
     by_place = exports != 0 && sealed.one_in(2);
   }
   draw_version(aside);
-  if (Random beside = aside; !calm && beside.one_in(4)) failover_every = beside.between(1s, 30s);
+  if (Random beside(Random(random).next() + 2); !calm && beside.one_in(4))
+    failover_every = beside.between(1s, 30s);
   if (Random own(Random(random).next()); true) {
     pages = !own.one_in(3);
     if (own.one_in(2)) names = 2;

@@ -378,7 +378,10 @@ class World {
     ++findings_.restarts;
     server_->state().fail_writeback();
     for (const auto& host : simulation_.hosts()) {
-      if (host.get() != server_host_) network_.cut(*host, *server_host_, any_told());
+      if (host.get() == server_host_) continue;
+      // Of two connections of a client one may be known to be gone long before the other.
+      for (const std::uint64_t connection : network_.connections(*host, *server_host_))
+        network_.cut(connection, any_told());
     }
   }
 

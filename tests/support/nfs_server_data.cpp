@@ -35,11 +35,13 @@ std::uint64_t ServerState::writer_of(const Execution& at) {
 void ServerState::drop_unstable(Inode& inode) {
   inode.unstable_of.clear();
   if (inode.content.volatile_bytes() == 0) return;
-  used -= inode.content.size();
+  const std::uint64_t before = inode.content.size();
+  used -= before;
   inode.content.lose();
   used += inode.content.size();
   // What was seen of it is not what is there now.
   touch(inode);
+  inode.loss = {inode.change, before};
 }
 
 void ServerState::resize(Inode& inode, std::uint64_t size) {

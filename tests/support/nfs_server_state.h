@@ -46,8 +46,12 @@ struct Inode {
   std::uint64_t parent = 0;                  // of a directory
   Content content;                           // of a file
   std::set<std::uint64_t> unstable_of;       // who wrote what is not committed: writer_of()
-  std::string link;                          // of a symbolic link
-  nfs4::specdata4 device{};                  // of a device
+  struct Loss {
+    std::uint64_t change = 0, size_before = 0;
+  };
+  std::optional<Loss> loss;  // of what was not committed; `change` is that behind it
+  std::string link;          // of a symbolic link
+  nfs4::specdata4 device{};  // of a device
   std::map<std::uint64_t, std::pair<std::string, std::uint64_t>> entries;  // by cookie
   std::map<std::string, std::uint64_t> cookies;
   std::uint64_t next_cookie = 3;  // 0 to 2 have a meaning of their own (RFC 8881 18.23.3)
