@@ -344,6 +344,7 @@ void Channel::on_established(const fabric::Established& established) {
   dialing_ = false;
   up_ = true;
   ++generation_;
+  made_at_ = loop_.now();
   established_ = established;
   // The sink's calls to the server go before the calls that have waited for a connection.
   if (link_sink_) link_sink_(true);

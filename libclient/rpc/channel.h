@@ -179,6 +179,8 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   [[nodiscard]] async::Loop& loop() { return loop_; }
   /// A count of the connections made so far.
   [[nodiscard]] std::uint64_t generation() const { return generation_; }
+  /// When the last of them was made.
+  [[nodiscard]] async::TimePoint made_at() const { return made_at_; }
 
  private:
   // fabric::Handler
@@ -240,6 +242,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   std::size_t address_index_ = 0;
   async::TimePoint first_deadline_ = async::TimePoint::max();
   std::uint64_t generation_ = 0;
+  async::TimePoint made_at_{};
   std::string address_;
   fabric::Established established_;
   std::vector<fabric::ReceiveBuffer> spare_buffers_;

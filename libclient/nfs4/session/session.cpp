@@ -1,5 +1,6 @@
 #include "nfs4/session/session.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <utility>
@@ -396,6 +397,7 @@ async::Task<void> Session::settle(const Compound& compound, const Result<Compoun
 void Session::take_sequence(const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent,
                             bool for_recovery) {
   lease_.renewed(sent);
+  answered_ = std::max(answered_, sent.when);
   if (current) slots_.set_target(async::buggify(loop()) ? 0 : ok.sr_target_highest_slotid);
   // An answer of an earlier session may come from its reply cache, so its flags may be old. The present
   // session says what still holds.

@@ -79,6 +79,10 @@ class Session final : public ClientLease {
   /// Takes the answer to a READ that a shard has made. `sent`: a time before that.
   void take_answer_of_shard(const PreparedRead::Answer& answer, const Lease::Sent& sent);
   [[nodiscard]] Lease::Sent lease_at_turn() const { return lease_.at_turn(); }
+  /// Whether the server has answered a request that was sent after `when`, over a connection of the session's own. A
+  /// connection that a shard made at that time leads to the same instance of the server then: had another one taken its
+  /// place before, this session's connections would have ended, and server_instance() would say so.
+  [[nodiscard]] bool is_answered_since(async::TimePoint when) const { return answered_ > when; }
 
   [[nodiscard]] Lanes& lanes() { return lanes_; }
   [[nodiscard]] const SessionFacts& facts() const override { return handshake_.facts(); }
@@ -133,6 +137,7 @@ class Session final : public ClientLease {
   Handshake handshake_;
   SessionRecovery recovery_;
   FastReads fast_reads_;
+  async::TimePoint answered_{};  // when the last request was sent that was answered (is_answered_since())
 };
 
 }  // namespace nfsrdma::nfs4

@@ -36,7 +36,7 @@ PreparedRead::PreparedRead(Session& session, FastReadFile& file, std::size_t siz
 std::optional<std::size_t> PreparedRead::finish() {
   if (!answer) return std::nullopt;
   if (session_.epoch() == epoch) session_.take_answer_of_shard(*answer, sent_);
-  if (file_.is_outdated(as_of_)) return std::nullopt;
+  if (!session_.is_answered_since(answer->connected) || file_.is_outdated(as_of_)) return std::nullopt;
   return answer->count;
 }
 
@@ -72,24 +72,25 @@ async::Task<void> Shard::read(engine::ShardRead& given, std::span<std::byte> dat
   // Making the connection may be impossible, and an old one may have ended since the last READ.
   call.deadline =
       channel_.up() ? read.deadline : std::min(read.deadline, channel_.loop().now() + kConnecting);
+  const std::uint64_t next = channel_.generation() + (channel_.up() ? 0 : 1);
+  if (!generation_) generation_ = next;
   rpc::Outcome outcome = co_await channel_.call(std::move(call));
   take_outcome(read, *use, std::move(outcome), data.size());
 }
 
 void Shard::take_outcome(PreparedRead& read, SlotTable::Use& use, rpc::Outcome outcome, std::size_t asked) {
-  const bool same_connection = generation_.value_or(channel_.generation()) == channel_.generation();
-  if (outcome.failure != rpcrdma::Failure::none || !same_connection) {
+  if (outcome.failure != rpcrdma::Failure::none || channel_.generation() != generation_) {
     use.retire();
     return stop();
   }
-  generation_ = channel_.generation();
   rpcrdma::Reply& reply = *outcome.reply;
   SEQUENCE4resok sequence;
   if (const auto count = usual_read_reply(reply, asked, sequence)) {
     std::size_t received = reply.message.size();
     for (const xdr::Placement& one : reply.placements) received += one.placed;
-    read.answer = PreparedRead::Answer{*count, sequence.sr_status_flags, outcome.message.unreduced_size(),
-                                       received, reply.trip};
+    read.answer =
+        PreparedRead::Answer{*count,     sequence.sr_status_flags, outcome.message.unreduced_size(), received,
+                             reply.trip, channel_.made_at()};
     channel_.give_back(std::move(reply));
     channel_.give_back(std::move(outcome.message));
     const bool current = use.current();

@@ -3,8 +3,11 @@
 //
 // The session has no backchannel, because the first session has one. So its connection is made known by its first
 // SEQUENCE (2.10.3.1). It takes no part in recovery: if the server does not know it any more or has not answered a call in
-// it, or if its connection was lost, it stops working, and Session::make_shard() makes another one. An answer that came
-// over a second connection may be that of a server which has restarted, without what was not stable there.
+// it, or if its connection was lost, it stops working, and Session::make_shard() makes another one.
+//
+// A server that has taken the place of another one may know the session, and not have what was written there and not stable.
+// The Session finds that out by its own connections (ClientLease::server_instance()). So an answer in a shard counts only if
+// it came over the shard's one connection, and if the Session has had an answer after that was made.
 //
 // Confined to the thread of its channel's loop. It uses nothing of the Session that it was made by.
 #pragma once
@@ -41,6 +44,7 @@ class PreparedRead final : public engine::ShardRead {
     std::uint32_t status_flags = 0;
     std::size_t sent = 0, received = 0;  ///< bytes
     rpcrdma::Trip trip;
+    async::TimePoint connected;  ///< when the connection was made that the answer came over
   };
   std::optional<Answer> answer;
   const std::uint64_t epoch;
@@ -67,7 +71,8 @@ class Shard final : public engine::Shard {
   const Handshake::FurtherSession session_;
   engine::ServerCounters counters_;  // of the slots; calls are counted by the Session
   SlotQueue slots_;
-  std::optional<std::uint64_t> generation_;  // of the channel, since the first answer
+  std::optional<std::uint64_t>
+      generation_;  // of the channel: its one connection, once something has been sent
   bool works_ = true;
 };
 

@@ -36,7 +36,7 @@ struct Sharded : Mounted {
   Client& begin(unsigned shards, const std::string& options = "") {
     Client& out = begin("shards=" + std::to_string(shards) + options);
     REQUIRE(come_to_work(shards));
-    // With the first answers come the credits for more than one call.
+    // With the first answers come the credits for more than one call, and the first session has one after that of each shard.
     REQUIRE(read_on_threads(shards, 2) == 0);
     server.clear_calls();
     return out;
@@ -86,6 +86,8 @@ TEST_SUITE("threads") {
     CHECK(s.server.sessions() == 1);
     REQUIRE(s.come_to_work(2));
     CHECK(s.server.sessions() == 3);
+    // The first session has to have an answer after that of each shard.
+    REQUIRE(s.read_on_threads(2, 2) == 0);
     s.server.clear_calls();
     CHECK(s.read_on_threads(2) == 0);
     CHECK(sessions_of_reads(s.server).size() == 2);
