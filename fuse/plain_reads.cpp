@@ -28,10 +28,10 @@ class PlainReads::One final : public engine::FastRead, private SpreadRead, priva
     file_ = file;
     offset = from;
     ReadShards* const shards = all_.shards_;
-    // A READ without others beside it stays here: the program waits for it, and the wake-ups would take longer.
+    // If no others are under way, the READ stays here: the program waits for it, and the wake-ups would take longer.
     const std::size_t others = shards != nullptr ? shards->load() : 0;
     if (shards != nullptr) shards->begins(size);
-    return (shards != nullptr && spread(*shards, others, *file->file(), data, offset)) ||
+    return (shards != nullptr && spread(*shards, others, 0, *file->file(), data, offset)) ||
            file->file()->start(*this);
   }
   void reset() {

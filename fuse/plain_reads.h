@@ -2,7 +2,7 @@
 // memory that is kept for the next one. Any other READ takes the ordinary path;
 // FileSystem::begin_plain_read() or the engine decides which.
 //
-// If the mount has shards (read_shards.h), and enough other plain READs are under way, a READ is handed over to the thread
+// If the mount has shards (read_shards.h), and enough else is under way there, a READ is handed over to the thread
 // of a shard:
 //
 //     this loop   begins the READ        judges what was read          ends it

@@ -11,9 +11,9 @@ namespace {
 
 /// The load of a READ, or an answer, is the number of its bytes and this constant.
 constexpr std::size_t kOfEach = 16U << 10;
-/// Shards are used once the load is kMuch, which is one READ of 256 KiB or thirteen of 4 KiB, and until it is less than
-/// kLittle; and as many of them as there are times kMuch. With less under way a thread seldom finds several READs when it
-/// wakes, and the wake-ups cost more than the mount's loop saves.
+/// READs go to shards once the load of the others is kMuch, which is one READ of 256 KiB or thirteen of 4 KiB, and until it
+/// is less than kLittle; and to as many shards as there are times kMuch. With less under way a thread seldom finds several
+/// READs when it wakes, and the wake-ups cost more than the mount's loop saves.
 constexpr std::size_t kMuch = 256U << 10, kLittle = kMuch / 4;
 
 }  // namespace
@@ -22,8 +22,10 @@ constexpr std::size_t kMuch = 256U << 10, kLittle = kMuch / 4;
 class ReadShards::Elsewhere final : public SpreadRead, private engine::FastRead::UnderWay {
  public:
   explicit Elsewhere(ReadShards& all) : all_(all) {}
-  bool start(const engine::ServerFileRef& file, const async::Memory& memory, engine::FastRead& read) {
-    if (!spread(all_, all_.load(), *file, read.data, read.offset)) return false;
+  bool start(const engine::ServerFileRef& file, const async::Memory& memory, engine::FastRead& read,
+             bool ahead) {
+    const std::size_t own = load_of(read.data.size());
+    if (!spread(all_, all_.load() - own, ahead ? own : 0, *file, read.data, read.offset)) return false;
     file_ = file;
     memory_ = memory;
     read_ = &read;
@@ -55,7 +57,10 @@ class ReadShards::Elsewhere final : public SpreadRead, private engine::FastRead:
 ReadShards::Place::Place(async::Loop& loop, connect::Server& server, std::size_t number,
                          std::chrono::milliseconds patience,
                          const std::function<void(const std::string&)>& notice)
-    : thread(loop, server.shard_channel_options(), patience), maker(loop, server, number, notice) {}
+    : thread(loop, server.shard_channel_options(), patience),
+      maker(
+          loop, server, number, thread.channel(),
+          [this](std::unique_ptr<engine::Shard> made) { return thread.use(std::move(made)); }, notice) {}
 
 ReadShards::ReadShards(async::Loop& loop, connect::Server& server, std::size_t count,
                        std::chrono::milliseconds timeout, const TraceControl& trace, Log log)
@@ -73,10 +78,10 @@ ReadShards::~ReadShards() {
 
 // ---- READs and answers ----
 
-bool ReadShards::start(const engine::ServerFileRef& file, const async::Memory& memory,
-                       engine::FastRead& read) {
+bool ReadShards::start(const engine::ServerFileRef& file, const async::Memory& memory, engine::FastRead& read,
+                       bool ahead) {
   Elsewhere& one = reads_.take(*this);
-  if (one.start(file, memory, read)) return true;
+  if (one.start(file, memory, read, ahead)) return true;
   reads_.give_back(one);
   return false;
 }
@@ -85,10 +90,11 @@ std::size_t ReadShards::load_of(std::size_t bytes) {
   return kOfEach + bytes;
 }
 
-ReadShards::Place* ReadShards::choose(std::size_t load) {
+ReadShards::Place* ReadShards::choose(std::size_t others, std::size_t own) {
   if (ended_ || trace_.is_on()) return nullptr;
-  spreads_ = load >= (spreads_ ? kLittle : kMuch);
-  return spreads_ ? least_busy(std::max<std::size_t>(load / kMuch, 1)) : nullptr;
+  spreads_ = others >= (spreads_ ? kLittle : kMuch);
+  if (!spreads_ && own < kMuch) return nullptr;
+  return least_busy(std::max<std::size_t>((others + own) / kMuch, 1));
 }
 
 // ---- threads ----
@@ -102,7 +108,7 @@ ReadShards::Place* ReadShards::least_busy(std::size_t most) {
   for (std::size_t i = 0; i < places_.size() && working < most; ++i) {
     Place& place = *places_[i];
     if (!place.thread.works()) {
-      if (i < most && !place.thread.is_connecting() && place.maker.may_begin()) making_.spawn(make(place));
+      if (i < most && place.maker.may_begin()) making_.spawn(place.maker.make());
       continue;
     }
     ++working;
@@ -123,13 +129,6 @@ void ReadShards::start_threads() {
          " threads could be started, and the mount goes on with these: " + fault.what());
     ended_ = places_.empty();
   }
-}
-
-async::Task<void> ReadShards::make(Place& place) {
-  auto made = co_await place.maker.make(place.thread.channel());
-  if (!made) co_return;
-  auto connected = co_await place.thread.use(std::move(made));
-  if (!connected) place.maker.is_unusable(connected.error());
 }
 
 void ReadShards::stop() {

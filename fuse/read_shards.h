@@ -9,7 +9,8 @@
 // The mount's loop stays the only one that reads the kernel's requests and that knows files. It hands READs and answers over
 // to the shards' threads (shard_thread.h). Each hand-over may be a wake-up of the other thread, which takes some 10 µs with
 // one READ under way, and next to nothing with many. So it does that only while enough is under way, counted here, and uses
-// no more shards than there is load for.
+// no more shards than there is load for. READs ahead of a reader, and answers, are also handed over if they are large and
+// alone: no program waits for the former, and the copy of the latter takes longer than the wake-up.
 //
 // The threads start when a READ is to be handed over for the first time, and their shards are made in the background then;
 // and again when they have stopped working, after pauses that grow. READs that find no shard are made by the mount's loop.
@@ -54,14 +55,16 @@ class ReadShards final : public fs::ReadsElsewhere {
   ReadShards(const ReadShards&) = delete;
   ReadShards& operator=(const ReadShards&) = delete;
 
-  bool start(const engine::ServerFileRef& file, const async::Memory& memory, engine::FastRead& read) override;
+  bool start(const engine::ServerFileRef& file, const async::Memory& memory, engine::FastRead& read,
+             bool ahead) override;
 
   // ---- for the jobs ----
+  /// Returns a shard for one READ or answer of the load `own`, apart from which `others` is under way; null if that is not
+  /// worthwhile, or impossible. With `own` 0 it is worthwhile only because of the others.
+  [[nodiscard]] Place* choose(std::size_t others, std::size_t own);
   /// Returns the load of what is under way.
   [[nodiscard]] std::size_t load() const { return load_; }
   [[nodiscard]] static std::size_t load_of(std::size_t bytes);
-  /// Returns a shard to share such a load with; null if that is not worthwhile, or impossible.
-  [[nodiscard]] Place* choose(std::size_t load);
   void begins(std::size_t bytes) override { load_ += load_of(bytes); }
   void ends(std::size_t bytes) override { load_ -= load_of(bytes); }
 
@@ -76,7 +79,6 @@ class ReadShards final : public fs::ReadsElsewhere {
   class Elsewhere;
   [[nodiscard]] Place* least_busy(std::size_t most);
   void start_threads();
-  async::Task<void> make(Place& place);
 
   async::Loop& loop_;
   connect::Server& server_;

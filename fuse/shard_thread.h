@@ -82,8 +82,6 @@ class ShardThread {
   [[nodiscard]] rpc::Channel& channel() { return channel_; }
   /// Connects the shard, and sets it in place of one that has stopped working. Ends with an Error if there is no connection.
   async::Task<Status> use(std::unique_ptr<engine::Shard> shard);
-  /// Returns true while use() has not ended.
-  [[nodiscard]] bool is_connecting() const { return connecting_; }
   [[nodiscard]] bool works() const { return works_.load(std::memory_order_relaxed); }
 
   void read(ReadJob& job);

@@ -4,9 +4,9 @@
 
 namespace nfsrdma::fuse {
 
-bool SpreadRead::spread(ReadShards& all, std::size_t load, engine::ServerFile& file,
+bool SpreadRead::spread(ReadShards& all, std::size_t others, std::size_t own, engine::ServerFile& file,
                         std::span<std::byte> data, std::uint64_t offset) {
-  ReadShards::Place* const place = all.choose(load);
+  ReadShards::Place* const place = all.choose(others, own);
   if (place == nullptr) return false;
   read_ = file.prepare_read(data.size(), offset);
   if (!read_) return false;

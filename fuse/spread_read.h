@@ -16,10 +16,10 @@ namespace nfsrdma::fuse {
 
 class SpreadRead : private ReadJob {
  protected:
-  /// Has a shard of `all` make the READ, if ReadShards::choose(load) finds one. Returns false if none takes it.
+  /// Has a shard of `all` make the READ, if ReadShards::choose(others, own) finds one. Returns false if none takes it.
   /// Until has_spread() is called, this object and `data` must stay, and `file` must be open.
-  bool spread(ReadShards& all, std::size_t load, engine::ServerFile& file, std::span<std::byte> data,
-              std::uint64_t offset);
+  bool spread(ReadShards& all, std::size_t others, std::size_t own, engine::ServerFile& file,
+              std::span<std::byte> data, std::uint64_t offset);
   /// Called when the READ is back. No `count`: the caller is to make it again, by ServerFile::read().
   virtual void has_spread(std::optional<std::size_t> count) = 0;
   [[nodiscard]] ReadShards::Place& place() { return *place_; }

@@ -33,9 +33,14 @@ struct Shards::Place {
         loop(shared != nullptr ? *shared : *own_loop),
         crew(loop, shared == nullptr),
         channel(loop, options, notices),
-        maker(client.loop(), server, n, [&client](const std::string& why) {
-          client.notice("shards: some threads read without a session of their own: " + why);
-        }) {}
+        maker(
+            client.loop(), server, n, channel,
+            [this](std::unique_ptr<engine::Shard> made) { return take(std::move(made)); },
+            [&client](const std::string& why) {
+              client.notice("shards: some threads read without a session of their own: " + why);
+            }) {}
+  /// Goes inside the shard, with one that was made on the client's loop.
+  async::Task<Status> take(std::unique_ptr<engine::Shard> made);
   const std::size_t number;
   const std::unique_ptr<async::Loop> own_loop;
   async::Loop& loop;
@@ -131,18 +136,17 @@ Shards::Place& Shards::place_of_this_thread() {
 void Shards::want(Place& place) {
   const Crew::Inside inside(client_.crew());
   if (!inside || inside.nested() || !client_.connected() || !place.maker.may_begin()) return;
-  making_.spawn(make(place));
+  making_.spawn(place.maker.make());
   client_.loop().end_turn();
   client_.tell_keeper();
 }
 
-async::Task<void> Shards::make(Place& place) {
-  auto made = co_await place.maker.make(place.channel);
-  if (!made) co_return;
-  const Crew::Inside inside(place.crew);
-  if (!inside) co_return;
-  place.shard = std::move(made);
-  place.works = true;
+async::Task<Status> Shards::Place::take(std::unique_ptr<engine::Shard> made) {
+  const Crew::Inside inside(crew);
+  if (!inside) co_return Status();
+  shard = std::move(made);
+  works = true;
+  co_return Status();
 }
 
 // ---- reading ----

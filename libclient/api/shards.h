@@ -68,7 +68,6 @@ class Shards {
   class Seats;
   [[nodiscard]] Place& place_of_this_thread();
   void want(Place& place);
-  async::Task<void> make(Place& place);
   std::optional<Error> read_in(Place& place, engine::ShardRead& read, std::span<std::byte> data, How& how);
   std::size_t cancel_if(async::FunctionRef<bool(const Reading&)> wanted);
 

@@ -275,6 +275,8 @@ std::chrono::seconds Server::lease() const {
 rpc::ChannelOptions Server::shard_channel_options() const {
   rpc::ChannelOptions out = channel_options(target_, addresses_, surroundings_.dial);
   out.rdma.reply_timeout = patience(target_.options.timeout / engine::Shard::kPatience);
+  // Where bytes may be placed is decided by the fabric of the client's own connections (fuse/ring_service.h).
+  if (channels_.front()->established().fabric == "verbs") out.fabric = Fabric::verbs;
   return out;
 }
 

@@ -19,9 +19,15 @@ async::Backoff first_pauses() {
 
 }  // namespace
 
-ShardMaker::ShardMaker(async::Loop& loop, Server& server, std::size_t number,
-                       std::function<void(const std::string& why)> notice)
-    : loop_(loop), server_(server), number_(number), notice_(std::move(notice)), pause_(first_pauses()) {}
+ShardMaker::ShardMaker(async::Loop& loop, Server& server, std::size_t number, rpc::Channel& channel,
+                       Take take, std::function<void(const std::string& why)> notice)
+    : loop_(loop),
+      server_(server),
+      number_(number),
+      channel_(channel),
+      take_(std::move(take)),
+      notice_(std::move(notice)),
+      pause_(first_pauses()) {}
 
 bool ShardMaker::may_begin() {
   if (being_made_ || is_impossible_ || loop_.now() < next_try_) return false;
@@ -29,24 +35,24 @@ bool ShardMaker::may_begin() {
   return true;
 }
 
-async::Task<std::unique_ptr<engine::Shard>> ShardMaker::make(rpc::Channel& channel) {
+async::Task<void> ShardMaker::make() {
   being_made_ = true;
-  auto made = co_await server_.make_shard(number_, channel, loop_.now() + kMaking);
-  being_made_ = false;
-  if (made) co_return std::move(*made);
-  const Error& why = made.error();
-  is_impossible_ = why.errno_value() == EOPNOTSUPP;
-  if (why.kind() == ErrorKind::connection && why.errno_value() == EAGAIN) {
+  auto made = co_await server_.make_shard(number_, channel_, loop_.now() + kMaking);
+  if (made) {
+    const Status taken = co_await take_(std::move(*made));
+    if (!taken) is_missing(taken.error());
+  } else if (made.error().kind() == ErrorKind::connection && made.error().errno_value() == EAGAIN) {
     // The session that is there already is being recovered, which says nothing about this one.
     pause_ = first_pauses();
     next_try_ = loop_.now() + kFirstPause;
   } else {
-    is_unusable(why);
+    is_impossible_ = made.error().errno_value() == EOPNOTSUPP;
+    is_missing(made.error());
   }
-  co_return nullptr;
+  being_made_ = false;
 }
 
-void ShardMaker::is_unusable(const Error& why) {
+void ShardMaker::is_missing(const Error& why) {
   if (!std::exchange(is_missed_, true)) notice_(why.text());
 }
 

@@ -1,12 +1,7 @@
 // Makes one shard of a client (engine/shard.h) in the background, and makes it again when it has stopped working, after
 // pauses that grow. The owner of the shard's loop says when one is wanted, and takes the shard to that loop.
 //
-//     if (!works && maker.may_begin()) background.spawn(make());
-//
-//     async::Task<void> make() {
-//       auto made = co_await maker.make(channel);
-//       …
-//     }
+//     if (!works && maker.may_begin()) background.spawn(maker.make());
 //
 // Confined to the thread of the Server's loop.
 #pragma once
@@ -26,9 +21,12 @@ namespace nfsrdma::connect {
 
 class ShardMaker {
  public:
-  /// `number`: that of the shard among those of the Server. `loop`: the Server's. `notice` hears why there is no shard, once
-  /// until one has read something. Server and loop must outlive the ShardMaker.
-  ShardMaker(async::Loop& loop, Server& server, std::size_t number,
+  /// Takes a shard that was made to its loop, in place of the one before it. An Error says that it cannot be used.
+  using Take = std::function<async::Task<Status>(std::unique_ptr<engine::Shard> shard)>;
+  /// `number`: that of the shard among those of the Server. `loop`: the Server's. `channel`: as Protocol::make_shard() has
+  /// it. `notice` hears why there is no shard, once until one has read something. Server, loop and channel must outlive the
+  /// ShardMaker.
+  ShardMaker(async::Loop& loop, Server& server, std::size_t number, rpc::Channel& channel, Take take,
              std::function<void(const std::string& why)> notice);
   ShardMaker(const ShardMaker&) = delete;
   ShardMaker& operator=(const ShardMaker&) = delete;
@@ -36,20 +34,21 @@ class ShardMaker {
   /// Returns true if make() is to be called now: the shard is not being made, the pause after the last attempt is over, and
   /// the server can have shards as far as is known. The next pause begins.
   bool may_begin();
-  /// Makes the shard in place of the one before it. `channel`: as Protocol::make_shard() has it. Returns null if that has
-  /// failed.
-  async::Task<std::unique_ptr<engine::Shard>> make(rpc::Channel& channel);
-  /// Called when the shard is made and cannot be used.
-  void is_unusable(const Error& why);
+  /// Makes the shard, and ends when it has been taken to its loop, or when that has failed.
+  async::Task<void> make();
   /// Called when the shard has read something: the next pause is short again.
   void has_read();
 
  private:
+  void is_missing(const Error& why);
+
   async::Loop& loop_;
   Server& server_;
   const std::size_t number_;
+  rpc::Channel& channel_;
+  const Take take_;
   const std::function<void(const std::string& why)> notice_;
-  bool being_made_ = false;
+  bool being_made_ = false;     // or being taken to its loop
   bool is_missed_ = false;      // a notice has said that there is none
   bool is_impossible_ = false;  // the server can have no shards
   async::TimePoint next_try_{};

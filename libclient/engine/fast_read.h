@@ -50,7 +50,7 @@ class FastRead {
 
   [[nodiscard]] bool is_under_way() const { return under_way_ != nullptr; }
   /// Abandons the READ; neither ended() nor goes_on() is called. When this returns, the server can no longer
-  /// write into `data`.
+  /// write into `data`, unless another thread makes the READ (fs/reads_elsewhere.h).
   void drop() {
     if (under_way_ != nullptr) std::exchange(under_way_, nullptr)->drop();
   }

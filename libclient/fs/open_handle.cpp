@@ -84,7 +84,7 @@ void OpenHandle::drop_stale(async::TimePoint oldest) {
 
 async::Task<void> OpenHandle::fill(ServerFileRef file, ChunkRef chunk, ReadsElsewhere* elsewhere) {
   const ReadsElsewhere::Counted counted(elsewhere, chunk->wanted);
-  const FileElsewhere from{elsewhere, file, chunk->memory};
+  const FileElsewhere from{elsewhere, file, chunk->memory, chunk->ahead};
   const bool measured = chunk->window.measures(chunk->wanted);
   if (measured) chunk->window.began(chunk->wanted);
   Result<std::size_t> got = 0;

@@ -47,7 +47,8 @@ struct ReadData {
 
 class OpenHandle final : public std::enable_shared_from_this<OpenHandle>, private ReadWindow::Reader {
  public:
-  /// `counters`, `window` and `elsewhere`, which may be null, must outlive this and the chunks that it has read ahead.
+  /// `counters` and `window` must outlive this and the chunks that it has read ahead, and `elsewhere`, which may be null, the
+  /// tasks of the loop.
   OpenHandle(async::Loop& loop, Counters& counters, ReadWindow& window, std::shared_ptr<Inode> inode,
              ServerFileRef file, Caller caller, ReadsElsewhere* elsewhere);
   ~OpenHandle() override;

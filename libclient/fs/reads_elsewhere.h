@@ -20,8 +20,9 @@ class ReadsElsewhere {
 
   /// Starts the READ. Returns false if it is to be made here, by ServerFile::start() or read(). `memory` holds
   /// FastRead::data. After FastRead::drop(), in difference to ServerFile::start(), bytes may still come into it.
-  virtual bool start(const engine::ServerFileRef& file, const async::Memory& memory,
-                     engine::FastRead& read) = 0;
+  /// `ahead`: no program waits for the READ.
+  virtual bool start(const engine::ServerFileRef& file, const async::Memory& memory, engine::FastRead& read,
+                     bool ahead) = 0;
 
   /// Counts a READ that is under way, here or elsewhere: start() refuses if there are few.
   class Counted {
@@ -51,8 +52,9 @@ struct FileElsewhere {
   ReadsElsewhere* elsewhere;  ///< may be null
   const engine::ServerFileRef& file;
   const async::Memory& memory;  ///< holds the data of all READs
+  const bool ahead = false;     ///< no program waits for them
   bool start(engine::FastRead& read) const {
-    return (elsewhere != nullptr && elsewhere->start(file, memory, read)) || file->start(read);
+    return (elsewhere != nullptr && elsewhere->start(file, memory, read, ahead)) || file->start(read);
   }
   [[nodiscard]] async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset) const {
     return file->read(data, offset);

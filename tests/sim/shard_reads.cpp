@@ -26,7 +26,10 @@ struct ShardReads::One final : engine::FastRead::UnderWay {
 ShardReads::ShardReads(async::Loop& loop, connect::Server& server)
     : loop_(loop),
       channel_(loop, server.shard_channel_options(), [](const rpcrdma::Notice&) {}),
-      maker_(loop, server, 0, [](const std::string&) {}),
+      maker_(
+          loop, server, 0, channel_,
+          [this](std::unique_ptr<engine::Shard> made) { return take(std::move(made)); },
+          [](const std::string&) {}),
       tasks_(loop) {
   channel_.set_link_sink([this](bool up) {
     if (!up) shard_ = nullptr;
@@ -43,14 +46,14 @@ void ShardReads::stop() {
   tasks_.drop();
   shard_ = nullptr;
   channel_.shut_down();
-  for (const auto& one : std::exchange(all_, {})) give_back(*one);
+  for (const auto& one : std::exchange(all_, {})) (void)give_back(*one);
 }
 
-bool ShardReads::start(const engine::ServerFileRef& file, const async::Memory& memory,
-                       engine::FastRead& read) {
+bool ShardReads::start(const engine::ServerFileRef& file, const async::Memory& memory, engine::FastRead& read,
+                       bool /*ahead*/) {
   if (stopped_ || loop_.random<std::uint8_t>() % 4 == 0) return false;
   if (!shard_) {
-    if (maker_.may_begin()) tasks_.spawn(make());
+    if (maker_.may_begin()) tasks_.spawn(maker_.make());
     return false;
   }
   auto one = std::make_shared<One>();
@@ -66,11 +69,10 @@ bool ShardReads::start(const engine::ServerFileRef& file, const async::Memory& m
   return true;
 }
 
-async::Task<void> ShardReads::make() {
-  std::shared_ptr<engine::Shard> made = co_await maker_.make(channel_);
-  if (!made) co_return;
+async::Task<Status> ShardReads::take(std::unique_ptr<engine::Shard> made) {
   auto connected = co_await channel_.connect(loop_.now() + engine::Shard::kConnecting);
   if (connected && channel_.up()) shard_ = std::move(made);
+  co_return connected;
 }
 
 async::Task<void> ShardReads::run(std::shared_ptr<One> one) {
@@ -80,20 +82,21 @@ async::Task<void> ShardReads::run(std::shared_ptr<One> one) {
   const auto pause = kMostPause * (loop_.random<std::uint8_t>() % 8) / 8;
   if (loop_.random<std::uint8_t>() % 4 == 0) co_await loop_.sleep_for(pause);
   std::erase(all_, one);
+  if (!give_back(*one)) co_return;
   ++made_;
   maker_.has_read();
-  give_back(*one);
 }
 
-void ShardReads::give_back(One& one) {
+bool ShardReads::give_back(One& one) {
   const auto count = std::exchange(one.prepared, nullptr)->finish();
   engine::FastRead* const read = std::exchange(one.read, nullptr);
-  if (read == nullptr) return;
+  if (read == nullptr) return count.has_value();
   read->end();
   if (count)
     read->ended(*count);
   else
     read->goes_on(one.file->read(read->data, read->offset));
+  return count.has_value();
 }
 
 }  // namespace nfsrdma::sim

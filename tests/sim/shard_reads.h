@@ -18,7 +18,8 @@ class ShardReads final : public fs::ReadsElsewhere {
   ShardReads(async::Loop& loop, connect::Server& server);
   ~ShardReads() override;
 
-  bool start(const engine::ServerFileRef& file, const async::Memory& memory, engine::FastRead& read) override;
+  bool start(const engine::ServerFileRef& file, const async::Memory& memory, engine::FastRead& read,
+             bool ahead) override;
   /// Gives all READs back, and makes no more.
   void stop();
   /// How many READs were made in the shard.
@@ -30,9 +31,10 @@ class ShardReads final : public fs::ReadsElsewhere {
 
  private:
   struct One;
-  async::Task<void> make();
+  async::Task<Status> take(std::unique_ptr<engine::Shard> made);
   async::Task<void> run(std::shared_ptr<One> one);
-  static void give_back(One& one);
+  /// Returns whether the READ was made in the shard.
+  static bool give_back(One& one);
 
   async::Loop& loop_;
   rpc::Channel channel_;

@@ -16,8 +16,8 @@ namespace {
 /// Takes READs, and ends them when the test says so.
 class Elsewhere final : public ReadsElsewhere, private engine::FastRead::UnderWay {
  public:
-  bool start(const engine::ServerFileRef& file, const async::Memory& memory,
-             engine::FastRead& read) override {
+  bool start(const engine::ServerFileRef& file, const async::Memory& memory, engine::FastRead& read,
+             bool /*ahead*/) override {
     CHECK(under_way >= read.data.size());
     CHECK(memory.data.get() <= read.data.data());
     if (!takes) return false;

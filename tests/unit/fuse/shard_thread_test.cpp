@@ -114,7 +114,6 @@ TEST_SUITE("threads") {
     for (const CountedJob& one : t.jobs) CHECK(one.read == 1);
     CHECK_FALSE(t.use(true));
     CHECK_FALSE(t.thread.works());
-    CHECK_FALSE(t.thread.is_connecting());
     t.server.come_back();
     REQUIRE(ok(t.use(true)));
     CHECK(t.thread.works());
