@@ -84,11 +84,7 @@ may_stay=$((20 << 20))
 mount_it() {
   "$fuse_binary" -f 127.0.0.1:/ "$point" -o "port=$port${options:+,$options}" &
   daemon=$!
-  for _ in $(seq 200); do
-    mountpoint -q "$point" && break
-    sleep 0.1
-  done
-  mountpoint -q "$point" || die "no mount"
+  await_mount "$point" "$daemon" || die "no mount"
   ls "$point" > /dev/null
 }
 unmount_it() {

@@ -92,13 +92,7 @@ on() {
   esac
   taskset -c "$here_cpus" ${wrap[@]+"${wrap[@]}"} "${command[@]}" > "$work/daemon" 2>&1 &
   daemon=$!
-  local i
-  for i in $(seq 1000); do
-    ! mountpoint -q "$point" || break
-    kill -0 "$daemon" 2> /dev/null || break
-    sleep 0.05
-  done
-  mountpoint -q "$point" || { echo "FAILED: $1 does not mount: $(tail -3 "$work/daemon")"; exit 1; }
+  await_mount "$point" "$daemon" || { echo "FAILED: $1 does not mount: $(tail -3 "$work/daemon")"; exit 1; }
   # As the mount has it.
   [ "$1" != bare ] || echo 2048 > "/sys/class/bdi/$(mountpoint -d "$point")/read_ahead_kb"
 }

@@ -51,13 +51,9 @@ load() {
 threads() { for one in /proc/"$daemon"/task/*; do echo "${one##*/} $(cut -d' ' -f1 "$one/schedstat")"; done | sort -n; }
 # begin SHARDS: mounts.
 begin() {
-  local i
   "$fuse_binary" -f 127.0.0.1:/ "$point" -o "port=$port,fabric=iwarp,shards=$1${options:+,$options}" > "$work/daemon" 2>&1 &
   daemon=$!
-  for i in $(seq 200); do
-    ! mountpoint -q "$point" || return 0
-    sleep 0.05
-  done
+  await_mount "$point" "$daemon" || { echo "FAILED: no mount: $(tail -1 "$work/daemon")"; exit 1; }
 }
 end() {
   umount "$point" && wait "$daemon"
