@@ -9,8 +9,8 @@
 // The mount's loop stays the only one that reads the kernel's requests and that knows files. It hands READs and answers over
 // to the shards' threads (shard_thread.h). Each hand-over may be a wake-up of the other thread, which takes some 10 µs with
 // one READ under way, and next to nothing with many. So it does that only while enough is under way, counted here, and uses
-// no more shards than there is load for. READs ahead of a reader, and answers, are also handed over if they are large and
-// alone: no program waits for the former, and the copy of the latter takes longer than the wake-up.
+// no more shards than there is load for. READs into the kernel's cache, and answers, are also handed over if they are large and
+// alone: as a rule no program waits for the former, and the copy of the latter takes longer than the wake-up.
 //
 // The threads start when a READ is to be handed over for the first time, and their shards are made in the background then;
 // and again when they have stopped working, after pauses that grow. READs that find no shard are made by the mount's loop.

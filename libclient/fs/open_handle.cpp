@@ -82,9 +82,10 @@ void OpenHandle::drop_stale(async::TimePoint oldest) {
   std::erase_if(ahead_, [&](const auto& one) { return one.second->begun < oldest; });
 }
 
-async::Task<void> OpenHandle::fill(ServerFileRef file, ChunkRef chunk, ReadsElsewhere* elsewhere) {
+async::Task<void> OpenHandle::fill(ServerFileRef file, ChunkRef chunk, ReadsElsewhere* elsewhere,
+                                   bool direct) {
   const ReadsElsewhere::Counted counted(elsewhere, chunk->wanted);
-  const FileElsewhere from{elsewhere, file, chunk->memory, chunk->ahead};
+  const FileElsewhere from{elsewhere, file, chunk->memory, !direct};
   const bool measured = chunk->window.measures(chunk->wanted);
   if (measured) chunk->window.began(chunk->wanted);
   Result<std::size_t> got = 0;
@@ -128,7 +129,7 @@ OpenHandle::ChunkRef OpenHandle::begin(std::uint64_t offset, std::size_t size, b
   auto chunk = std::make_shared<Chunk>(loop_, counters_, window_, ahead, loop_.memory().take(size), size);
   chunk->begun = loop_.now();
   chunk->offset = offset;
-  loop_.spawn(fill(file_, chunk, elsewhere_));
+  loop_.spawn(fill(file_, chunk, elsewhere_, direct));
   return chunk;
 }
 

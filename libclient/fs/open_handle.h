@@ -112,7 +112,7 @@ class OpenHandle final : public std::enable_shared_from_this<OpenHandle>, privat
   };
   using ChunkRef = std::shared_ptr<Chunk>;
   ChunkRef begin(std::uint64_t offset, std::size_t size, bool ahead);
-  static async::Task<void> fill(ServerFileRef file, ChunkRef chunk, ReadsElsewhere* elsewhere);
+  static async::Task<void> fill(ServerFileRef file, ChunkRef chunk, ReadsElsewhere* elsewhere, bool direct);
   [[nodiscard]] bool is_waited_for() const override { return asked_ != 0; }
   [[nodiscard]] bool has(const ChunkRef& chunk) const;
   void is_used_up(const ChunkRef& chunk);

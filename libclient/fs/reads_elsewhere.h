@@ -20,7 +20,7 @@ class ReadsElsewhere {
 
   /// Starts the READ. Returns false if it is to be made here, by ServerFile::start() or read(). `memory` holds
   /// FastRead::data. After FastRead::drop(), in difference to ServerFile::start(), bytes may still come into it.
-  /// `ahead`: no program waits for the READ.
+  /// `ahead`: as a rule no program waits for the READ, because the kernel, or this client, reads ahead.
   virtual bool start(const engine::ServerFileRef& file, const async::Memory& memory, engine::FastRead& read,
                      bool ahead) = 0;
 
@@ -52,7 +52,7 @@ struct FileElsewhere {
   ReadsElsewhere* elsewhere;  ///< may be null
   const engine::ServerFileRef& file;
   const async::Memory& memory;  ///< holds the data of all READs
-  const bool ahead = false;     ///< no program waits for them
+  const bool ahead = false;     ///< see ReadsElsewhere::start()
   bool start(engine::FastRead& read) const {
     return (elsewhere != nullptr && elsewhere->start(file, memory, read, ahead)) || file->start(read);
   }
