@@ -27,12 +27,7 @@ class PlainReads::One final : public engine::FastRead, private SpreadRead, priva
     request_ = request;
     file_ = file;
     offset = from;
-    ReadShards* const shards = all_.shards_;
-    // If no others are under way, the READ stays here: the program waits for it, and the wake-ups would take longer.
-    const std::size_t others = shards != nullptr ? shards->load() : 0;
-    if (shards != nullptr) shards->begins(size);
-    return (shards != nullptr && spread(*shards, others, 0, *file->file(), data, offset)) ||
-           file->file()->start(*this);
+    return hand_over() || file->file()->start(*this);
   }
   void reset() {
     if (all_.shards_ != nullptr) all_.shards_->ends(data.size());
@@ -57,6 +52,15 @@ class PlainReads::One final : public engine::FastRead, private SpreadRead, priva
 
   // ---- in a shard ----
 
+  /// Returns false if no shard takes the READ.
+  bool hand_over() {
+    ReadShards* const shards = all_.shards_;
+    if (shards == nullptr) return false;
+    // If no others are under way, the READ stays here: the program waits for it, and the wake-ups would take longer.
+    const std::size_t others = shards->load();
+    shards->begins(data.size());
+    return spread(*shards, others, 0, *file_->file(), data, offset);
+  }
   void has_spread(std::optional<std::size_t> count) override {
     if (!count) return goes_on(file_->file()->read(data, offset));
     // At the end of the file the kernel's size of it may change with the answer.

@@ -40,12 +40,7 @@ class ReadShards::Elsewhere final : public SpreadRead, private engine::FastRead:
     const auto file = std::exchange(file_, nullptr);
     memory_ = {};
     all_.reads_.give_back(*this);
-    if (read == nullptr) return;
-    read->end();
-    if (count)
-      read->ended(*count);
-    else
-      read->goes_on(file->read(read->data, read->offset));
+    if (read != nullptr) give_back(*read, *file, count);
   }
 
   ReadShards& all_;

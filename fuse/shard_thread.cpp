@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "async/helper.h"
-#include "async/under_way.h"
 
 namespace nfsrdma::fuse {
 
@@ -111,7 +110,6 @@ void ShardThread::order(Order order) {
 
 async::Task<Status> ShardThread::use(std::unique_ptr<engine::Shard> shard) {
   if (!self_) co_return ended("the mount ends");
-  const async::Flagged connecting(connecting_, has_connected_);
   connected_.reset();
   order({.what = Order::What::use, .shard = std::move(shard)});
   while (!connected_) (void)co_await has_connected_.wait_until(async::TimePoint::max());
@@ -173,7 +171,7 @@ void ShardThread::stop() {
   works_ = false;  // the thread may have set it since
   channel_.set_link_sink(nullptr);
   take_done();
-  if (!connecting_ || connected_) return;
+  if (connected_) return;
   connected_ = ended("the mount ends");
   has_connected_.notify_all();
 }

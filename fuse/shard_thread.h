@@ -141,7 +141,6 @@ class ShardThread {
   std::vector<Order> ordered_;
   std::vector<Done> told_;
   std::size_t busy_ = 0;
-  bool connecting_ = false;
   std::optional<Status> connected_;  // the result of the last attempt
   async::Event has_connected_;
   std::shared_ptr<ShardThread*> self_;  // null once it has stopped; posted functions find out by it

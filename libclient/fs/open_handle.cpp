@@ -84,8 +84,8 @@ void OpenHandle::drop_stale(async::TimePoint oldest) {
 
 async::Task<void> OpenHandle::fill(ServerFileRef file, ChunkRef chunk, ReadsElsewhere* elsewhere,
                                    bool direct) {
-  const ReadsElsewhere::Counted counted(elsewhere, chunk->wanted);
-  const FileElsewhere from{elsewhere, file, chunk->memory, !direct};
+  // Programs hardly ever wait for what goes into the kernel's cache.
+  const FileElsewhere from(elsewhere, file, chunk->memory, chunk->wanted, !direct);
   const bool measured = chunk->window.measures(chunk->wanted);
   if (measured) chunk->window.began(chunk->wanted);
   Result<std::size_t> got = 0;

@@ -75,8 +75,7 @@ namespace {
 /// Reads, and keeps the memory and the file alive for a task that may outlive its caller.
 async::Task<Result<std::size_t>> read_one(ReadsElsewhere* elsewhere, ServerFileRef file, async::Memory memory,
                                           std::span<std::byte> data, std::uint64_t offset) {
-  const ReadsElsewhere::Counted counted(elsewhere, data.size());
-  const FileElsewhere from{elsewhere, file, memory};
+  const FileElsewhere from(elsewhere, file, memory, data.size());
   auto fast = co_await FastReadWait(from, data, offset);
   if (fast.rest) co_return co_await std::move(*fast.rest);
   co_return fast.count;
@@ -129,8 +128,7 @@ async::Task<Result<std::size_t>> Reading::read_direct(std::shared_ptr<OpenHandle
     got = copied(*found, data);
   } else if (data.size() <= options_.rsize) {
     ++counters_.server_reads;
-    const ReadsElsewhere::Counted counted(elsewhere_, data.size());
-    const FileElsewhere from{elsewhere_, file->file(), memory};
+    const FileElsewhere from(elsewhere_, file->file(), memory, data.size());
     auto fast = co_await FastReadWait(from, data, offset);
     if (fast.rest) {
       got = co_await std::move(*fast.rest);

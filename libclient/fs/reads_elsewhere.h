@@ -4,6 +4,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
 
 #include "async/memory.h"
 #include "engine/engine.h"
@@ -24,41 +27,49 @@ class ReadsElsewhere {
   virtual bool start(const engine::ServerFileRef& file, const async::Memory& memory, engine::FastRead& read,
                      bool ahead) = 0;
 
-  /// Counts a READ that is under way, here or elsewhere: start() refuses if there are few.
-  class Counted {
-   public:
-    /// `all` may be null.
-    Counted(ReadsElsewhere* all, std::size_t bytes) : all_(all), bytes_(bytes) {
-      if (all_ != nullptr) all_->begins(bytes_);
-    }
-    ~Counted() {
-      if (all_ != nullptr) all_->ends(bytes_);
-    }
-    Counted(const Counted&) = delete;
-    Counted& operator=(const Counted&) = delete;
-
-   private:
-    ReadsElsewhere* const all_;
-    const std::size_t bytes_;
-  };
-
- protected:
+  /// Called when a READ of so many bytes begins and ends, here or elsewhere: start() refuses if few are under way.
   virtual void begins(std::size_t bytes) = 0;
   virtual void ends(std::size_t bytes) = 0;
+
+ protected:
+  /// Gives a READ that was started back to its owner. No `count`: it is made again by `file`.
+  static void give_back(engine::FastRead& read, engine::ServerFile& file, std::optional<std::size_t> count) {
+    read.end();
+    if (count)
+      read.ended(*count);
+    else
+      read.goes_on(file.read(read.data, read.offset));
+  }
 };
 
-/// A file whose READs are made elsewhere if possible, for FastReadWait.
-struct FileElsewhere {
-  ReadsElsewhere* elsewhere;  ///< may be null
-  const engine::ServerFileRef& file;
-  const async::Memory& memory;  ///< holds the data of all READs
-  const bool ahead = false;     ///< see ReadsElsewhere::start()
+/// A READ, for FastReadWait, which is made elsewhere if possible. It is under way while the object lives.
+class FileElsewhere {
+ public:
+  /// `elsewhere` may be null. `memory` holds the `bytes` that are read. `ahead`: as ReadsElsewhere::start() has it.
+  FileElsewhere(ReadsElsewhere* elsewhere, const engine::ServerFileRef& file, const async::Memory& memory,
+                std::size_t bytes, bool ahead = false)
+      : elsewhere_(elsewhere), file_(file), memory_(memory), bytes_(bytes), ahead_(ahead) {
+    if (elsewhere_ != nullptr) elsewhere_->begins(bytes_);
+  }
+  ~FileElsewhere() {
+    if (elsewhere_ != nullptr) elsewhere_->ends(bytes_);
+  }
+  FileElsewhere(const FileElsewhere&) = delete;
+  FileElsewhere& operator=(const FileElsewhere&) = delete;
+
   bool start(engine::FastRead& read) const {
-    return (elsewhere != nullptr && elsewhere->start(file, memory, read, ahead)) || file->start(read);
+    return (elsewhere_ != nullptr && elsewhere_->start(file_, memory_, read, ahead_)) || file_->start(read);
   }
   [[nodiscard]] async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset) const {
-    return file->read(data, offset);
+    return file_->read(data, offset);
   }
+
+ private:
+  ReadsElsewhere* const elsewhere_;
+  const engine::ServerFileRef& file_;
+  const async::Memory& memory_;
+  const std::size_t bytes_;
+  const bool ahead_;
 };
 
 }  // namespace nfsrdma::fs

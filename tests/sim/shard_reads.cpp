@@ -46,7 +46,7 @@ void ShardReads::stop() {
   tasks_.drop();
   shard_ = nullptr;
   channel_.shut_down();
-  for (const auto& one : std::exchange(all_, {})) (void)give_back(*one);
+  for (const auto& one : std::exchange(all_, {})) (void)end(*one);
 }
 
 bool ShardReads::start(const engine::ServerFileRef& file, const async::Memory& memory, engine::FastRead& read,
@@ -82,20 +82,15 @@ async::Task<void> ShardReads::run(std::shared_ptr<One> one) {
   const auto pause = kMostPause * (loop_.random<std::uint8_t>() % 8) / 8;
   if (loop_.random<std::uint8_t>() % 4 == 0) co_await loop_.sleep_for(pause);
   std::erase(all_, one);
-  if (!give_back(*one)) co_return;
+  if (!end(*one)) co_return;
   ++made_;
   maker_.has_read();
 }
 
-bool ShardReads::give_back(One& one) {
+bool ShardReads::end(One& one) {
   const auto count = std::exchange(one.prepared, nullptr)->finish();
   engine::FastRead* const read = std::exchange(one.read, nullptr);
-  if (read == nullptr) return count.has_value();
-  read->end();
-  if (count)
-    read->ended(*count);
-  else
-    read->goes_on(one.file->read(read->data, read->offset));
+  if (read != nullptr) give_back(*read, *one.file, count);
   return count.has_value();
 }
 

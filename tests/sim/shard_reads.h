@@ -24,24 +24,21 @@ class ShardReads final : public fs::ReadsElsewhere {
   void stop();
   /// How many READs were made in the shard.
   [[nodiscard]] unsigned made() const { return made_; }
-
- protected:
-  void begins(std::size_t bytes) override { under_way_ += bytes; }
-  void ends(std::size_t bytes) override { under_way_ -= bytes; }
+  void begins(std::size_t /*bytes*/) override {}
+  void ends(std::size_t /*bytes*/) override {}
 
  private:
   struct One;
   async::Task<Status> take(std::unique_ptr<engine::Shard> made);
   async::Task<void> run(std::shared_ptr<One> one);
   /// Returns whether the READ was made in the shard.
-  static bool give_back(One& one);
+  static bool end(One& one);
 
   async::Loop& loop_;
   rpc::Channel channel_;
   connect::ShardMaker maker_;
   std::shared_ptr<engine::Shard> shard_;  // null: there is none that works
   bool stopped_ = false;
-  std::size_t under_way_ = 0;
   unsigned made_ = 0;
   std::vector<std::shared_ptr<One>> all_;
   async::Tasks tasks_;

@@ -66,9 +66,12 @@ struct Plain {
   }
   std::string read(const OpenedFile& file, std::size_t size) { return read_at(file, 0, size); }
   std::string read_at(const OpenedFile& file, std::uint64_t offset, std::size_t size) {
-    const auto got = get(files->read(file.handle, offset, size));
+    return text(get(files->read(file.handle, offset, size)));
+  }
+  static std::string text(const ReadData& data) {
     std::string out;
-    for (const iovec& piece : got.pieces) out.append(static_cast<const char*>(piece.iov_base), piece.iov_len);
+    for (const iovec& piece : data.pieces)
+      out.append(static_cast<const char*>(piece.iov_base), piece.iov_len);
     return out;
   }
   std::string take_calls() { return std::exchange(calls, ""); }

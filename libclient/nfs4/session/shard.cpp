@@ -72,8 +72,7 @@ async::Task<void> Shard::read(engine::ShardRead& given, std::span<std::byte> dat
   // Making the connection may be impossible, and an old one may have ended since the last READ.
   call.deadline =
       channel_.up() ? read.deadline : std::min(read.deadline, channel_.loop().now() + kConnecting);
-  const std::uint64_t next = channel_.generation() + (channel_.up() ? 0 : 1);
-  if (!generation_) generation_ = next;
+  if (!generation_) generation_ = channel_.generation() + (channel_.up() ? 0 : 1);
   rpc::Outcome outcome = co_await channel_.call(std::move(call));
   take_outcome(read, *use, std::move(outcome), data.size());
 }

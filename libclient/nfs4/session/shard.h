@@ -72,7 +72,7 @@ class Shard final : public engine::Shard {
   engine::ServerCounters counters_;  // of the slots; calls are counted by the Session
   SlotQueue slots_;
   std::optional<std::uint64_t>
-      generation_;  // of the channel: its one connection, once something has been sent
+      generation_;  // the channel's, of the shard's one connection; none: nothing was sent
   bool works_ = true;
 };
 

@@ -31,21 +31,20 @@ class Elsewhere final : public ReadsElsewhere, private engine::FastRead::UnderWa
   void end(const char* letter) {
     engine::FastRead& read = *taken.back();
     taken.pop_back();
-    read.end();
-    const auto file = std::exchange(file_, nullptr);
-    if (letter == nullptr) return read.goes_on(file->read(read.data, read.offset));
-    const std::string bytes(read.data.size(), *letter);
-    std::ranges::copy(std::as_bytes(std::span(bytes)), read.data.begin());
-    read.ended(bytes.size());
+    const auto file = file_;
+    if (taken.empty()) file_ = nullptr;
+    if (letter == nullptr) return give_back(read, *file, std::nullopt);
+    std::ranges::fill(read.data, static_cast<std::byte>(*letter));
+    give_back(read, *file, read.data.size());
   }
+  void begins(std::size_t bytes) override { under_way += bytes; }
+  void ends(std::size_t bytes) override { under_way -= bytes; }
   bool takes = true;
   std::size_t under_way = 0;
   std::vector<engine::FastRead*> taken;
   unsigned dropped = 0;
 
  private:
-  void begins(std::size_t bytes) override { under_way += bytes; }
-  void ends(std::size_t bytes) override { under_way -= bytes; }
   void drop() override {
     ++dropped;
     taken.clear();
@@ -69,11 +68,13 @@ struct Scene : WithElsewhere, Plain {
   async::Task<Result<ReadData>> reading(std::size_t size = kLength) {
     return files->read(file.handle, 0, size);
   }
-  static std::string text(const ReadData& data) {
-    std::string out;
-    for (const iovec& piece : data.pieces)
-      out.append(static_cast<const char*>(piece.iov_base), piece.iov_len);
-    return out;
+  /// Ends the read, and returns what it brings.
+  std::string finish(async::Task<Result<ReadData>>& reading) {
+    turn();
+    REQUIRE(reading.done());
+    const auto got = reading.await_resume();
+    REQUIRE(got);
+    return text(*got);
   }
   [[nodiscard]] unsigned readers() const { return file.handle->inode().pages.reading(); }
   OpenedFile file;
@@ -88,11 +89,7 @@ TEST_CASE("reads elsewhere: what is taken comes from there, and what is refused 
   REQUIRE(s.elsewhere.taken.size() == 1);
   CHECK_FALSE(reading.done());
   s.elsewhere.end("e");
-  s.turn();
-  REQUIRE(reading.done());
-  const auto got = reading.await_resume();
-  REQUIRE(got);
-  CHECK(Scene::text(*got) == std::string(kLength, 'e'));
+  CHECK(s.finish(reading) == std::string(kLength, 'e'));
   CHECK(s.elsewhere.under_way == 0);
   s.elsewhere.takes = false;
   CHECK(s.read(s.file, kLength) == std::string(kLength, 'h'));
@@ -105,11 +102,7 @@ TEST_CASE("reads elsewhere: what fails there is made by the engine") {
   s.start(reading);
   REQUIRE(s.elsewhere.taken.size() == 1);
   s.elsewhere.end(nullptr);
-  s.turn();
-  REQUIRE(reading.done());
-  const auto got = reading.await_resume();
-  REQUIRE(got);
-  CHECK(Scene::text(*got) == std::string(kLength, 'h'));
+  CHECK(s.finish(reading) == std::string(kLength, 'h'));
   CHECK(s.elsewhere.under_way == 0);
 }
 
