@@ -182,6 +182,9 @@ nfsstat4 ServerState::run(Execution& at, op::DESTROY_SESSION, const DESTROY_SESS
                           DESTROY_SESSION4res& res) {
   const auto found = sessions.find(args.dsa_sessionid);
   if (found == sessions.end()) return plain(res, status_of_ended(args.dsa_sessionid));
+  // On one of its own connections only.
+  if (!habits.associates_connections && !found->second.connections.contains(at.connection))
+    return plain(res, NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
   const bool own = at.in_session && at.session == args.dsa_sessionid;
   const auto busy = std::ranges::count_if(found->second.slots, &Slot::at_work) - (own ? 1 : 0);
   if (busy > 0) return plain(res, NFS4ERR_DELAY);

@@ -407,11 +407,24 @@ async::Task<Result<Handshake::FurtherSession>> Handshake::create_further(std::si
   co_return out;
 }
 
+async::Task<bool> Handshake::end_further(sessionid4 session, async::TimePoint deadline) {
+  const auto in_use = std::ranges::find(further_, session);
+  if (in_use != further_.end()) {
+    *in_use = {};
+    destroying_.push_back(session);
+  }
+  // Otherwise it has ended with its client id, or has been destroyed already.
+  if (std::ranges::find(destroying_, session) != destroying_.end())
+    co_await destroy_further(session, deadline);
+  co_return std::ranges::find(destroying_, session) == destroying_.end();
+}
+
 async::Task<void> Handshake::destroy_further(sessionid4 session, async::TimePoint deadline) {
-  const DESTROY_SESSION4args args{session};
+  // If the first session has its id now, the server counts its sessions anew, and has this one no more.
+  bool gone = session == facts_.session_id;
   nfsstat4 status = NFS4_OK;
-  auto done = co_await call_alone<op::DESTROY_SESSION>(args, deadline, status);
-  if (done || status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION) std::erase(destroying_, session);
+  if (!gone) gone = static_cast<bool>(co_await destroy_session(session, deadline, status));
+  if (gone) std::erase(destroying_, session);
 }
 
 async::Task<Status> Handshake::reclaim_complete(async::TimePoint deadline) {
@@ -439,15 +452,15 @@ async::Task<Status> Handshake::fetch_limits(async::TimePoint deadline) {
 // ---- the end ----
 
 /// Makes the call of an operation that is alone in its COMPOUND, and so needs no SEQUENCE (RFC 8881 18.37.3,
-/// 18.50.3). `status`: the server's answer; NFS4_OK also if there was none.
+/// 18.50.3). `status`: the server's answer; NFS4_OK also if there was none. `over`: see Lanes::call_alone().
 template <class Op>
-async::Task<Status> Handshake::call_alone(typename Op::Args args, async::TimePoint deadline,
-                                          nfsstat4& status) {
+async::Task<Status> Handshake::call_alone(typename Op::Args args, async::TimePoint deadline, nfsstat4& status,
+                                          rpc::Channel** over) {
   for (Retries retries(parts_.calls.loop(), deadline);;) {
     status = NFS4_OK;
     Compound compound = parts_.calls.begin_alone(Op::name);
     compound.add<Op>(args);
-    auto reply = co_await parts_.lanes.call_alone(std::move(compound), deadline);
+    auto reply = co_await parts_.lanes.call_alone(std::move(compound), deadline, over);
     if (!reply) co_return reply.error();
     if (reply->template take<Op>()) co_return Status();
     status = reply->failed_status();
@@ -460,8 +473,24 @@ async::Task<void> Handshake::destroy_old_session(sessionid4 session, async::Time
   // The server has begun to count its sessions anew.
   if (session == facts_.session_id) co_return;
   nfsstat4 status = NFS4_OK;
+  (void)co_await destroy_session(session, deadline, status);
+}
+
+/// A session that is gone is what was wanted.
+async::Task<Status> Handshake::destroy_session(sessionid4 session, async::TimePoint deadline,
+                                               nfsstat4& status) {
   const DESTROY_SESSION4args args{session};
-  (void)co_await call_alone<op::DESTROY_SESSION>(args, deadline, status);
+  async::Loop& loop = parts_.calls.loop();
+  async::Backoff pause(kFirstDelay, kMostDelay);
+  for (int binds = 0;;) {
+    rpc::Channel* over = nullptr;
+    auto done = co_await call_alone<op::DESTROY_SESSION>(args, deadline, status, &over);
+    if (status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION) co_return Status();
+    // RFC 8881 18.37.3: a server may want DESTROY_SESSION on a connection of that session.
+    if (status != NFS4ERR_CONN_NOT_BOUND_TO_SESSION || loop.now() + pause.next() >= deadline) co_return done;
+    if (++binds > kQuickTries) co_await loop.sleep_for(pause.take());
+    if (!co_await parts_.lanes.bind_to(*over, session, deadline)) co_return done;
+  }
 }
 
 async::Task<Status> Handshake::end(async::TimePoint deadline) {
@@ -489,11 +518,8 @@ async::Task<Status> Handshake::destroy(async::TimePoint deadline, nfsstat4& stat
       if (one != sessionid4{}) co_await destroy_old_session(one, soon);
     }
   }
-  const DESTROY_SESSION4args session{facts_.session_id};
-  auto destroyed = co_await call_alone<op::DESTROY_SESSION>(session, deadline, status);
-  // A session that is gone is what was wanted.
-  const bool gone = status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION;
-  if (!destroyed && !gone) co_return destroyed;
+  auto destroyed = co_await destroy_session(facts_.session_id, deadline, status);
+  if (!destroyed) co_return destroyed;
   const DESTROY_CLIENTID4args client{facts_.client_id};
   auto forgotten = co_await call_alone<op::DESTROY_CLIENTID>(client, deadline, status);
   if (status == NFS4ERR_STALE_CLIENTID) co_return Status();

@@ -80,6 +80,9 @@ class Handshake {
   /// Creates a further session, without a backchannel, in place of the one with this number. That one is destroyed in
   /// the background. end() destroys them all.
   async::Task<Result<FurtherSession>> create_further(std::size_t number, async::TimePoint deadline);
+  /// Ends a further session with a request whose answer is missing. Returns true once the server does not execute it any more,
+  /// and false if the deadline came first.
+  async::Task<bool> end_further(sessionid4 session, async::TimePoint deadline);
   /// Destroys a session that was given up, if the server still has it, because the client id could not
   /// be destroyed before.
   async::Task<void> destroy_old_session(sessionid4 session, async::TimePoint deadline);
@@ -115,7 +118,9 @@ class Handshake {
   void take_session(const CREATE_SESSION4resok& ok, const rpc::Channel& over);
   void be_another_instance();
   template <class Op>
-  async::Task<Status> call_alone(typename Op::Args args, async::TimePoint deadline, nfsstat4& status);
+  async::Task<Status> call_alone(typename Op::Args args, async::TimePoint deadline, nfsstat4& status,
+                                 rpc::Channel** over = nullptr);
+  async::Task<Status> destroy_session(sessionid4 session, async::TimePoint deadline, nfsstat4& status);
   async::Task<Status> destroy(async::TimePoint deadline, nfsstat4& status);
 
   const Dependencies parts_;

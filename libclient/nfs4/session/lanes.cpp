@@ -284,9 +284,12 @@ async::Task<bool> Lanes::bind_again(const rpc::Channel& channel, async::Clock::d
 
 async::Task<bool> Lanes::bind_to_earlier(const rpc::Channel& channel, sessionid4 session,
                                          async::TimePoint deadline) {
-  Lane& lane = lane_of(channel);
-  if (!lane.usable()) co_return true;
-  auto reply = co_await call_patiently(bind_arguments(session, false), deadline, &lane.channel);
+  if (!lane_of(channel).usable()) co_return true;
+  co_return co_await bind_to(channel, session, deadline);
+}
+
+async::Task<bool> Lanes::bind_to(const rpc::Channel& channel, sessionid4 session, async::TimePoint deadline) {
+  auto reply = co_await call_patiently(bind_arguments(session, false), deadline, &lane_of(channel).channel);
   // Without an answer, the connection has ended. The request is sent again over the next one.
   if (!reply || reply->take<op::BIND_CONN_TO_SESSION>()) co_return true;
   const Retry retry = retry_of(reply->failed_status());

@@ -95,6 +95,9 @@ class Lanes {
   async::Task<bool> bind_to_earlier(const rpc::Channel& channel, sessionid4 session,
                                     async::TimePoint deadline);
 
+  /// Binds the connection to any session of the client id, for DESTROY_SESSION. Returns as bind_to_earlier() does.
+  async::Task<bool> bind_to(const rpc::Channel& channel, sessionid4 session, async::TimePoint deadline);
+
   [[nodiscard]] bool wants_backchannel() const { return callback_slots_ != 0; }
   /// Returns what the backchannel can take: what fits every connection that is up, both
   /// ways and without chunks.
