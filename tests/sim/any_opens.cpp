@@ -138,9 +138,10 @@ async::Task<void> AnyWorker::close(OpenRef file) {
     may_fail("close", flushed.error(), file->key);
     contents.doubt(client(), operation.begun());
   } else if (file->writes()) {
-    // Behind close(2) the data may be under way under a delegation, and be lost with the lease or on a full disk.
-    const bool may_be_lost =
-        (findings_.leases_end || findings_.disk_fills) && (deferred || findings_.delegated(file->key));
+    // Behind close(2) the data may be under way under a delegation, and be lost with the lease, with the client, or on a full
+    // disk.
+    const bool may_be_lost = (findings_.leases_end || findings_.clients_die || findings_.disk_fills) &&
+                             (deferred || findings_.delegated(file->key));
     if (may_be_lost)
       contents.leave_behind(client(), operation.begun());
     else
