@@ -187,8 +187,9 @@ nfsstat4 ServerState::run(Execution& at, op::READ_PLUS, const READ_PLUS4args& ar
   while (next < end && elements.size() < wanted) {
     std::uint64_t stop = habits.elements == data_only ? end : std::min(end, content.end_of_piece(next));
     if (habits.elements == data_only || content.is_data(next)) {
-      // Linux, which doubles data, does not split it. Both together have 4 bytes of padding more than a client can expect.
-      const bool splits = habits.elements == split && habits.plus_chunk != Habits::PlusChunk::doubled;
+      // Linux, which doubles data, does not split it. If the Reply's stream has all of split data in it, it has 4 bytes of
+      // padding more than a client can expect.
+      const bool splits = habits.elements == split && habits.plus_chunk == Habits::PlusChunk::used;
       if (splits && stop - next > 1 && elements.empty()) stop = next + (stop - next) / 2;
       const std::string& text = at.answer->storage.emplace_back(content.data(), next, stop - next);
       elements.push_back(read_plus_content::of<NFS4_CONTENT_DATA>(data4{next, {bytes_of(text)}}));
