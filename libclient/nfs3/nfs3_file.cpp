@@ -63,15 +63,14 @@ async::Task<Result<std::size_t>> File::write(std::span<const std::byte> data, as
   co_return co_await unstable_.write(data, offset, how, after, std::move(memory));
 }
 
-async::Task<Result<writing::Writer::Written>> File::write_piece(std::span<const std::byte> data,
-                                                                std::uint64_t offset, writing::How how,
+async::Task<Result<writing::Writer::Written>> File::write_piece(const Piece& piece, writing::How how,
                                                                 After* after) {
   WRITE3args args;
   args.file = to_wire(handle_);
-  args.offset = offset;
-  args.count = static_cast<count3>(data.size());
+  args.offset = piece.offset;
+  args.count = static_cast<count3>(piece.data.size());
   args.stable = static_cast<stable_how>(how);
-  args.data.data = data;
+  args.data.data = piece.data;
   const auto scope = changing();
   auto answer = co_await context_.dialect.ask<proc::WRITE>(caller_, args);
   if (!answer) co_return answer.error();

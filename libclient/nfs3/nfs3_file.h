@@ -47,8 +47,7 @@ class File final : private writing::Writer {
 
  private:
   // ---- writing::Writer ----
-  async::Task<Result<Written>> write_piece(std::span<const std::byte> data, std::uint64_t offset,
-                                           writing::How how, After* after) override;
+  async::Task<Result<Written>> write_piece(const Piece& piece, writing::How how, After* after) override;
   async::Task<Result<writing::Verifier>> commit_file(After* after) override;
   [[nodiscard]] std::size_t most_written() const override { return context_.limits.most_written; }
   [[nodiscard]] async::TimePoint deadline() override { return context_.dialect.calls().default_deadline(); }

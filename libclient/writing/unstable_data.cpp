@@ -39,26 +39,25 @@ void UnstableData::leave() {
 
 // ---- writing ----
 
-async::Task<Result<Writer::Written>> UnstableData::write_once(std::span<const std::byte> data,
-                                                              std::uint64_t offset, How how, After* after,
-                                                              async::Memory memory, OriginRef origin) {
+async::Task<Result<Writer::Written>> UnstableData::write_once(Writer::Piece piece, How how, After* after) {
   const std::uint64_t instance = writer_.server_instance();
-  auto written = co_await writer_.write_piece_of(origin, data, offset, how, after);
+  auto written = co_await writer_.write_piece(piece, how, after);
   if (!written) co_return written.error();
   const std::size_t count = written->count;
-  if (count == 0 || count > data.size()) {
+  if (count == 0 || count > piece.data.size()) {
     co_return Error(ErrorKind::protocol, EIO, "WRITE", writer_.path(),
                     "the server says it wrote " + std::to_string(count) + " of " +
-                        std::to_string(data.size()) + " bytes; please report this");
+                        std::to_string(piece.data.size()) + " bytes; please report this");
   }
-  record_->replaced(offset, count);
+  record_->replaced(piece.offset, count);
   const bool restarted = record_->tells_restart(written->verifier);
   if (written->stable) co_return written;
   if (uncommitted_.empty()) {
     instance_ = instance;
     in_doubt_ = false;
   }
-  uncommitted_.add(offset, data.first(count), written->verifier, memory, std::move(origin));
+  uncommitted_.add(piece.offset, piece.data.first(count), written->verifier, piece.memory,
+                   std::move(piece.origin));
   // Answers may arrive out of order, so this one may be from before the restart.
   if (restarted) in_doubt_ = true;
   co_return written;
@@ -81,12 +80,12 @@ async::Task<Result<std::size_t>> UnstableData::write(std::span<const std::byte> 
       if (!done) co_return done.error();
     }
     const async::Counted under_way(record_->turns.writing, record_->turns.ended);
-    const auto piece = data.subspan(total, std::min(data.size() - total, writer_.most_written()));
-    auto written = co_await write_once(piece, offset + total, has_too_much() ? How::file_sync : how, after,
-                                       memory, origin);
+    const auto part = data.subspan(total, std::min(data.size() - total, writer_.most_written()));
+    Writer::Piece piece{part, offset + total, memory, origin};
+    auto written = co_await write_once(std::move(piece), has_too_much() ? How::file_sync : how, after);
     // The WRITE was built for a session that has since been replaced by one with smaller limits, so cut it
     // again.
-    if (!written && piece.size() > writer_.most_written()) continue;
+    if (!written && part.size() > writer_.most_written()) continue;
     if (!written) co_return written.error();
     total += written->count;
     all_stable = all_stable && written->stable;
@@ -234,7 +233,8 @@ async::Task<Status> UnstableData::rewrite(std::uint64_t number, Verifier verifie
     }
     // If the limits have become smaller, the rest of the piece is found as the next piece.
     const auto part = piece->bytes.first(std::min(piece->bytes.size(), writer_.most_written()));
-    auto written = co_await write_once(part, piece->offset, how, nullptr, piece->memory, piece->origin);
+    Writer::Piece again{part, piece->offset, piece->memory, piece->origin};
+    auto written = co_await write_once(std::move(again), how, nullptr);
     if (written) continue;
     done = written.error();
     if (!gives_up(written.error())) break;

@@ -72,15 +72,15 @@ class Writer {
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  /// Sends one WRITE. Stores the attributes that came with the answer in `after`, unless it is null.
-  virtual async::Task<Result<Written>> write_piece(std::span<const std::byte> data, std::uint64_t offset,
-                                                   How how, After* after) = 0;
-  /// Does what write_piece() does, for data that `origin` wrote. Versions without delegations need not tell
-  /// origins apart.
-  virtual async::Task<Result<Written>> write_piece_of(OriginRef /*origin*/, std::span<const std::byte> data,
-                                                      std::uint64_t offset, How how, After* after) {
-    return write_piece(data, offset, how, after);
-  }
+  struct Piece {
+    std::span<const std::byte> data;
+    std::uint64_t offset = 0;
+    async::Memory memory;  ///< empty, or holds `data`, and does not change any more
+    OriginRef origin;      ///< versions without delegations need not tell origins apart
+  };
+  /// Sends one WRITE. Stores the attributes that came with the answer in `after`, unless it is null. `piece` must stay until
+  /// the task has ended.
+  virtual async::Task<Result<Written>> write_piece(const Piece& piece, How how, After* after) = 0;
   /// Sends one COMMIT of the whole file and returns the server's verifier.
   virtual async::Task<Result<Verifier>> commit_file(After* after) = 0;
   /// Returns the largest number of bytes of one WRITE at the moment.
@@ -142,9 +142,7 @@ class UnstableData {
     stable,   ///< all that was written before is stable
     certain,  ///< nothing may be lost
   };
-  async::Task<Result<Writer::Written>> write_once(std::span<const std::byte> data, std::uint64_t offset,
-                                                  How how, After* after, async::Memory memory,
-                                                  OriginRef origin);
+  async::Task<Result<Writer::Written>> write_once(Writer::Piece piece, How how, After* after);
   async::Task<Status> notified(async::Event& event, async::TimePoint deadline);
   [[nodiscard]] Error too_late() const;
   [[nodiscard]] bool has_too_much() const;

@@ -55,7 +55,7 @@ async::Task<Result<std::size_t>> FileData::read_all(std::span<std::byte> data, s
     // A request that has been sent already asks for all of the data.
     const std::size_t most = sent_request ? data.size() : session_.most_read();
     const auto rest = data.subspan(total, std::min(data.size() - total, most));
-    Piece piece;
+    ReadPiece piece;
     const bool by_read_plus = !sent_request && !is_end_to_confirm && asks_for_holes();
     if (!by_read_plus && !sent_request) passed_over_holes();
     auto task = by_read_plus ? read_plus(rest, offset + total, piece)
@@ -83,7 +83,7 @@ async::Task<Result<std::size_t>> FileData::read_all(std::span<std::byte> data, s
 }
 
 /// Reads a piece by one READ.
-async::Task<Status> FileData::read_piece(std::span<std::byte> data, std::uint64_t offset, Piece& out,
+async::Task<Status> FileData::read_piece(std::span<std::byte> data, std::uint64_t offset, ReadPiece& out,
                                          std::unique_ptr<SentRequest> sent_request) {
   RangeStateid stateid(state_.state(), {offset, data.size()}, RangeStateid::Use::read);
   co_return co_await state_.call(
@@ -98,20 +98,18 @@ async::Task<Status> FileData::read_piece(std::span<std::byte> data, std::uint64_
       std::move(sent_request), &stateid);
 }
 
-/// `origin`: a DataOrigin, or null.
-async::Task<Result<writing::Writer::Written>> FileData::write_piece_of(writing::OriginRef origin,
-                                                                       std::span<const std::byte> data,
-                                                                       std::uint64_t offset, writing::How how,
-                                                                       After* after) {
+/// The piece's origin is a DataOrigin, or null.
+async::Task<Result<writing::Writer::Written>> FileData::write_piece(const Piece& piece, writing::How how,
+                                                                    After* after) {
   Written out;
-  const auto* const from = static_cast<const DataOrigin*>(origin.get());
+  const auto* const from = static_cast<const DataOrigin*>(piece.origin.get());
   const std::shared_ptr<TimesBehind> times = from != nullptr ? from->times : nullptr;
-  RangeStateid stateid(state_.state(), {offset, data.size()}, RangeStateid::Use::write, from);
+  RangeStateid stateid(state_.state(), {piece.offset, piece.data.size()}, RangeStateid::Use::write, from);
   auto done = co_await state_.call(
       "WRITE",
       [&](Compound& compound) {
         compound.add<op::WRITE>(
-            {stateid.now(), offset, static_cast<stable_how4>(how), xdr::DdpOpaque<>{data}});
+            {stateid.now(), piece.offset, static_cast<stable_how4>(how), xdr::DdpOpaque<>{piece.data}});
         if (times) {
           compound.rest_is_optional();
           compound.add<op::SETATTR>({stateid4(), times->values});

@@ -125,12 +125,7 @@ class FileData : private writing::Writer, private FastReadFile {
   }
 
   // ---- writing::Writer ----
-  async::Task<Result<Written>> write_piece(std::span<const std::byte> data, std::uint64_t offset,
-                                           writing::How how, After* after) override {
-    return write_piece_of(nullptr, data, offset, how, after);
-  }
-  async::Task<Result<Written>> write_piece_of(writing::OriginRef origin, std::span<const std::byte> data,
-                                              std::uint64_t offset, writing::How how, After* after) override;
+  async::Task<Result<Written>> write_piece(const Piece& piece, writing::How how, After* after) override;
   async::Task<Result<verifier4>> commit_file(After* after) override;
   [[nodiscard]] std::size_t most_written() const override { return session_.most_written(); }
   [[nodiscard]] async::TimePoint deadline() override { return session_.default_deadline(); }
@@ -161,15 +156,15 @@ class FileData : private writing::Writer, private FastReadFile {
   async::Task<Result<std::size_t>> read_all(std::span<std::byte> data, std::uint64_t offset,
                                             std::unique_ptr<SentRequest> sent_request,
                                             engine::ReportedHoles* holes);
-  struct Piece {
+  struct ReadPiece {
     std::size_t count = 0;
     bool eof = false;
     bool otherwise = false;  ///< nothing was read: the server is to be asked another way
     engine::ReportedHoles holes;
   };
-  async::Task<Status> read_piece(std::span<std::byte> data, std::uint64_t offset, Piece& out,
+  async::Task<Status> read_piece(std::span<std::byte> data, std::uint64_t offset, ReadPiece& out,
                                  std::unique_ptr<SentRequest> sent_request);
-  async::Task<Status> read_plus(std::span<std::byte> data, std::uint64_t offset, Piece& out);
+  async::Task<Status> read_plus(std::span<std::byte> data, std::uint64_t offset, ReadPiece& out);
   template <class Op, class Make>
   static async::Task<Status> between(FileState& from, FileState& to, RangeStateid& stateid, const char* what,
                                      Make make, typename Op::Res& res);

@@ -65,7 +65,7 @@ async::Task<Result<std::optional<std::uint64_t>>> FileData::seek(std::uint64_t o
 // ---- READ_PLUS (RFC 7862 15.10, RFC 8267 4.1.1) ----
 
 /// Reads a piece by one READ_PLUS, whose answer has two elements at most.
-async::Task<Status> FileData::read_plus(std::span<std::byte> data, std::uint64_t offset, Piece& out) {
+async::Task<Status> FileData::read_plus(std::span<std::byte> data, std::uint64_t offset, ReadPiece& out) {
   HoleReads& holes = session_.hole_reads();
   const HoleReads::Way way = holes.way();
   std::optional<Filled> filled;

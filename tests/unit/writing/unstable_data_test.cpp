@@ -31,18 +31,17 @@ struct Scripted final : Writer {
     memory = disk;
     ++instance;
   }
-  async::Task<Result<Written>> write_piece(std::span<const std::byte> data, std::uint64_t offset, How how,
-                                           After* after) override {
+  async::Task<Result<Written>> write_piece(const Piece& piece, How how, After* after) override {
     ++writes;
     co_await loop.sleep_for(write_takes);
     if (!before_writes.empty()) take(before_writes)();
     if (!write_errors.empty()) co_return take(write_errors);
     Written out;
-    out.count = std::min({data.size(), most_at_once, most});
-    const std::string_view text(reinterpret_cast<const char*>(data.data()), out.count);
-    put(memory, offset, text);
+    out.count = std::min({piece.data.size(), most_at_once, most});
+    const std::string_view text(reinterpret_cast<const char*>(piece.data.data()), out.count);
+    put(memory, piece.offset, text);
     out.stable = (how != How::unstable || all_stable) && !never_stable;
-    if (out.stable) put(disk, offset, text);
+    if (out.stable) put(disk, piece.offset, text);
     stable_writes += how == How::unstable ? 0 : 1;
     out.verifier = verifier_now();
     tell(after);
