@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
-# How much processor time each thread of a mount takes of a READ: nfsrdma-fuse on the responder, over iwarp, with shards=N and
+# How much processor time each thread of a mount takes of a READ or WRITE: nfsrdma-fuse on the responder, over iwarp, with shards=N and
 # without, in turn. The busiest thread is what limits the mount on a machine with processors enough.
 #
-#   mount_threads.sh [--shards "2 4"] [--blocks "4096 65536 1048576 cached"] [--depth N] [--count N] [--mib N] [--rounds N]
+#   mount_threads.sh [--shards "2 4"] [--blocks "4096 65536 1048576 cached written"] [--depth N] [--count N] [--mib N] [--rounds N]
 #                    [--options LIST]
 #
 # --shards    how many, a line of results for each; one without any comes first
-# --blocks    bytes of a READ, at random positions with O_DIRECT; cached: 1 MiB, one after the other through the kernel's cache
+# --blocks    bytes of a READ, at random positions with O_DIRECT; cached: 1 MiB, one after the other through the kernel's cache;
+#             written: 1 MiB, one after the other into a file that is there
 # --depth     READs in flight (16)
 # --count     READs of a run at random (20000; fewer if they have more bytes: 2 GiB at most)
-# --mib       size of the file that is read one block after the other (1024)
+# --mib       size of the file that is read and written one block after the other (1024)
 # --rounds    runs of each (5)
 # --options   mount options besides
 # Exit status: 0, 1 (a run failed), 2 (usage), 77 (skipped). Printed are medians.
-shards='2 4' blocks='4096 65536 1048576 cached' depth=16 count=20000 mib=1024 rounds=5 options=''
+shards='2 4' blocks='4096 65536 1048576 cached written' depth=16 count=20000 mib=1024 rounds=5 options=''
 # shellcheck source=options.sh
 . "$(dirname "$0")/options.sh"
 take_options 'shards blocks depth count mib rounds options' '' "$@"
@@ -41,11 +42,11 @@ start_server "$bin/responder" --file data=256M
 read_blocks() { LOAD_IN_FLIGHT=$depth LOAD_BLOCK=$1 "$bin/load_mount" nfsrdma random "$point" "$2"; }
 # load MANY: the load that is measured.
 load() {
-  if [ "$block" = cached ]; then
-    "$bin/load_mount" nfsrdma read "$point" "$1"
-  else
-    read_blocks "$block" "$1"
-  fi
+  case $block in
+    cached) "$bin/load_mount" nfsrdma read "$point" "$1" ;;
+    written) "$bin/load_mount" nfsrdma write "$point" "$1" ;;
+    *) read_blocks "$block" "$1" ;;
+  esac
 }
 # threads: "THREAD NANOSECONDS" of each, that of the loop first.
 threads() { for one in /proc/"$daemon"/task/*; do echo "${one##*/} $(cut -d' ' -f1 "$one/schedstat")"; done | sort -n; }
@@ -63,7 +64,7 @@ end() {
 # busiest of them first.
 run() {
   local many=$count
-  if [ "$block" = cached ]; then
+  if [ "$block" = cached ] || [ "$block" = written ]; then
     many=$mib
   elif [ $((many * block)) -gt $((2 << 30)) ]; then
     many=$(((2 << 30) / block))
@@ -97,7 +98,10 @@ for block in $blocks; do
   for one in 0 $shards; do
     [ -s "$work/$block.$one" ] || continue
     what="$block bytes, $depth in flight"
-    [ "$block" != cached ] || what="1 MiB, one after the other"
+    case $block in
+      cached) what="1 MiB, one after the other" ;;
+      written) what="1 MiB, written one after the other" ;;
+    esac
     awk -v what="$what, shards=$one" '
       function median(column,   i, j, n, t, v) {
         for (i = 1; i <= NR; i++) v[i] = value[i, column]
