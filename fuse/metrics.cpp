@@ -230,10 +230,14 @@ void add_shards(Exposition& out, const Picture& p) {
   if (p.shards == nullptr) return;
   const ShardCounters& s = *p.shards;
   out.gauge("shards_working", "Shards that work.").sample(real(p.shards_working));
-  out.counter("shard_reads_total", "READs that shards have made.").sample(real(s.reads));
-  out.counter("shard_read_bytes_total", "Bytes that shards have read.").sample(real(s.bytes));
+  out.counter("shard_reads_total", "READs that shards have made.").sample(real(s.reads.made));
+  out.counter("shard_read_bytes_total", "Bytes that shards have read.").sample(real(s.reads.bytes));
   out.counter("shard_reads_made_again_total", "READs that were made again because a shard could not.");
-  out.sample(real(s.made_again));
+  out.sample(real(s.reads.made_again));
+  out.counter("shard_writes_total", "WRITEs that shards have made.").sample(real(s.writes.made));
+  out.counter("shard_written_bytes_total", "Bytes that shards have written.").sample(real(s.writes.bytes));
+  out.counter("shard_writes_made_again_total", "WRITEs that were made again because a shard could not.");
+  out.sample(real(s.writes.made_again));
 }
 
 void add_rings(Exposition& out, const Picture& p) {

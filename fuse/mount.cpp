@@ -114,7 +114,7 @@ Mount::~Mount() {
   ring_service_ = nullptr;
   plain_reads_ = nullptr;
   shard_answers_ = nullptr;
-  read_shards_ = nullptr;
+  shards_ = nullptr;
   if (session_ != nullptr) fuse_session_destroy(session_);
   open_.clear();
   leaving_.clear();
@@ -162,9 +162,9 @@ Status Mount::start_on_server() {
   const bool is_for_others = has_kernel_option("allow_other") || has_kernel_option("allow_root");
   cache.several_users = is_for_others && !has_kernel_option("default_permissions");
   begin_shards();
-  files_ = std::make_unique<fs::FileSystem>(server_.engine(), cache, *root, read_shards_.get());
-  plain_reads_ = std::make_unique<PlainReads>(loop_, *files_, read_shards_.get());
-  shard_answers_ = std::make_unique<ShardAnswers>(read_shards_.get());
+  files_ = std::make_unique<fs::FileSystem>(server_.engine(), cache, *root, shards_.get());
+  plain_reads_ = std::make_unique<PlainReads>(loop_, *files_, shards_.get());
+  shard_answers_ = std::make_unique<ShardAnswers>(shards_.get());
   creation_mode_.believe_for(std::chrono::duration_cast<async::Clock::duration>(cache.directory_min));
   files_->on_doubt([this](std::uint64_t inode) {
     creation_mode_.forget(inode);
@@ -217,7 +217,7 @@ void Mount::begin_shards() {
     log_(options_.mountpoint + ": shards need NFSv4.1 or 4.2; the mount has none with NFSv" + version);
     return;
   }
-  read_shards_ = std::make_unique<ReadShards>(loop_, server_, options.shards, options.timeout, trace_, log_);
+  shards_ = std::make_unique<MountShards>(loop_, server_, options.shards, options.timeout, trace_, log_);
 }
 
 /// Mounts, unless the place has been taken since the program looked at it first.
@@ -498,15 +498,15 @@ std::string Mount::statistics(Show show) {
                   {},
                   files_->counters(),
                   files_->holdings(),
-                  read_shards_ ? &read_shards_->counters() : nullptr,
-                  read_shards_ ? read_shards_->working() : 0,
+                  shards_ ? &shards_->counters() : nullptr,
+                  shards_ ? shards_->working() : 0,
                   ring_service_ ? &ring_service_->counters() : nullptr,
                   ring_door_ ? ring_door_->bytes().all() : 0,
                   kernel_ahead_,
                   trace_.text()};
   for (const auto& channel : server_.channels()) picture.connections.push_back(ConnectionState::of(*channel));
-  if (read_shards_) {
-    for (ConnectionState& one : read_shards_->connections()) picture.connections.push_back(std::move(one));
+  if (shards_) {
+    for (ConnectionState& one : shards_->connections()) picture.connections.push_back(std::move(one));
   }
   return show(picture);
 }
@@ -534,8 +534,8 @@ bool Mount::rings_are_apart() const {
 void Mount::unmount() {
   mounted_ = false;
   loop_.unwatch(fuse_session_fd(session_));
-  fuse_session_exit(session_);  // keeps libfuse from reporting answers that the kernel takes no more
-  if (read_shards_) read_shards_->stop();  // its threads write to the descriptor
+  fuse_session_exit(session_);   // keeps libfuse from reporting answers that the kernel takes no more
+  if (shards_) shards_->stop();  // its threads write to the descriptor
   // libfuse unmounts by path. If the path is not this mount's any more, the mount ends when its descriptor is
   // closed. The number of the descriptor stays libfuse's, and refers to another file from here on.
   if (is_at_mountpoint()) return fuse_session_unmount(session_);

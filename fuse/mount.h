@@ -1,5 +1,5 @@
 // A mount: the session with the server, the file system on it, and the kernel's requests, on one event loop
-// in one thread. With `shards` further threads make READs for it (read_shards.h).
+// in one thread. With `shards` further threads make READs and WRITEs for it (mount_shards.h).
 #pragma once
 
 #include <csignal>
@@ -23,9 +23,9 @@
 #include "fuse/log.h"
 #include "fuse/metrics_writer.h"
 #include "fuse/mount_options.h"
+#include "fuse/mount_shards.h"
 #include "fuse/plain_reads.h"
 #include "fuse/read_ahead.h"
-#include "fuse/read_shards.h"
 #include "fuse/requests.h"
 #include "fuse/ring_door.h"
 #include "fuse/shard_answers.h"
@@ -147,7 +147,7 @@ class Mount {
   connect::Server server_;
   std::size_t kernel_ahead_ = 0;  // set_kernel_read_ahead()
   std::unique_ptr<fs::FileSystem> files_;
-  std::unique_ptr<ReadShards> read_shards_;  // null: the mount has none
+  std::unique_ptr<MountShards> shards_;  // null: the mount has none
   std::unique_ptr<PlainReads> plain_reads_;
   std::unique_ptr<ShardAnswers> shard_answers_;
   std::unique_ptr<MetricsWriter> metrics_;  // null: the option metrics is not given

@@ -54,7 +54,7 @@ class PlainReads::One final : public engine::FastRead, private SpreadRead, priva
 
   /// Returns false if no shard takes the READ.
   bool hand_over() {
-    ReadShards* const shards = all_.shards_;
+    MountShards* const shards = all_.shards_;
     if (shards == nullptr) return false;
     // If no others are under way, the READ stays here: the program waits for it, and the wake-ups would take longer.
     const std::size_t others = shards->load();
@@ -94,7 +94,7 @@ class PlainReads::One final : public engine::FastRead, private SpreadRead, priva
   fuse_req_t raw_ = nullptr;  // the shard's thread answers it
 };
 
-PlainReads::PlainReads(async::Loop& loop, fs::FileSystem& files, ReadShards* shards)
+PlainReads::PlainReads(async::Loop& loop, fs::FileSystem& files, MountShards* shards)
     : loop_(loop), files_(files), shards_(shards) {}
 PlainReads::~PlainReads() = default;
 

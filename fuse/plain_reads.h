@@ -2,7 +2,7 @@
 // memory that is kept for the next one. Any other READ takes the ordinary path;
 // FileSystem::begin_plain_read() or the engine decides which.
 //
-// If the mount has shards (read_shards.h), and enough else is under way there, a READ is handed over to the thread
+// If the mount has shards (mount_shards.h), and enough else is under way there, a READ is handed over to the thread
 // of a shard:
 //
 //     this loop   begins the READ        judges what was read          ends it
@@ -24,14 +24,14 @@
 
 namespace nfsrdma::fuse {
 
-class ReadShards;
+class MountShards;
 class Request;
 
 class PlainReads {
  public:
   /// `loop` and `files` must outlive this object, and so must the session of the requests that are not
   /// answered yet. `shards`: null if the mount has none.
-  PlainReads(async::Loop& loop, fs::FileSystem& files, ReadShards* shards);
+  PlainReads(async::Loop& loop, fs::FileSystem& files, MountShards* shards);
   ~PlainReads();
   PlainReads(const PlainReads&) = delete;
   PlainReads& operator=(const PlainReads&) = delete;
@@ -46,7 +46,7 @@ class PlainReads {
 
   async::Loop& loop_;
   fs::FileSystem& files_;
-  ReadShards* const shards_;
+  MountShards* const shards_;
   async::Reused<One> reads_;
 };
 

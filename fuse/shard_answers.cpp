@@ -36,14 +36,14 @@ class ShardAnswers::One final : private AnswerJob {
   fs::ReadData data_;
 };
 
-ShardAnswers::ShardAnswers(ReadShards* shards) : shards_(shards) {}
+ShardAnswers::ShardAnswers(MountShards* shards) : shards_(shards) {}
 ShardAnswers::~ShardAnswers() = default;
 
 bool ShardAnswers::send(Request& request, std::size_t size, fs::ReadData& data) {
   if (shards_ == nullptr || data.size < kLeast || data.pieces.size() > Request::kMostPieces) return false;
   // At the end of the file the kernel's size of it may change with the answer.
   if (data.size != size) return false;
-  ReadShards::Place* const place = shards_->choose(shards_->load(), ReadShards::load_of(size));
+  MountShards::Place* const place = shards_->choose(shards_->load(), MountShards::load_of(size));
   if (place == nullptr) return false;
   const fuse_req_t raw = request.hand_out();
   if (raw != nullptr) answers_.take(*this).send(place->thread, raw, std::move(data));

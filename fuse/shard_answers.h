@@ -1,4 +1,4 @@
-// Answers to reads that the shards of a mount (read_shards.h) give the kernel: the copy into the kernel and the
+// Answers to reads that the shards of a mount (mount_shards.h) give the kernel: the copy into the kernel and the
 // wake-up of the program are most of the costs of such a read.
 //
 // Confined to the loop's thread.
@@ -8,7 +8,7 @@
 
 #include "async/reused.h"
 #include "fs/open_handle.h"
-#include "fuse/read_shards.h"
+#include "fuse/mount_shards.h"
 #include "fuse/requests.h"
 
 namespace nfsrdma::fuse {
@@ -16,7 +16,7 @@ namespace nfsrdma::fuse {
 class ShardAnswers {
  public:
   /// `shards`, which may be null, must stop before this object ends.
-  explicit ShardAnswers(ReadShards* shards);
+  explicit ShardAnswers(MountShards* shards);
   ~ShardAnswers();
   ShardAnswers(const ShardAnswers&) = delete;
   ShardAnswers& operator=(const ShardAnswers&) = delete;
@@ -27,7 +27,7 @@ class ShardAnswers {
 
  private:
   class One;
-  ReadShards* const shards_;
+  MountShards* const shards_;
   async::Reused<One> answers_;
 };
 

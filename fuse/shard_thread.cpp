@@ -10,38 +10,39 @@
 
 namespace nfsrdma::fuse {
 
-/// A READ that is under way in the shard. The object is kept for the next one.
-class ShardThread::Reading final : private async::Loop::Timer {
+/// A call that is under way in the shard. The object is kept for the next one.
+class ShardThread::Call final : private async::Loop::Timer {
  public:
-  explicit Reading(ShardThread& all) : all_(all) {}
-  virtual ~Reading() = default;
-  Reading(const Reading&) = delete;
-  Reading& operator=(const Reading&) = delete;
+  explicit Call(ShardThread& all) : all_(all) {}
+  virtual ~Call() = default;
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
 
-  void begin(ReadJob& job, std::shared_ptr<engine::Shard> shard) {
+  void begin(CallJob& job, std::shared_ptr<engine::Shard> shard) {
     job_ = &job;
     shard_ = std::move(shard);
     ended_ = false;
-    all_.loop_.set(*this, all_.loop_.now() + all_.patience_);
-    task_.emplace(read(*this));
+    if (job.may_be_dropped()) all_.loop_.set(*this, all_.loop_.now() + all_.patience_);
+    task_.emplace(make(*this));
     task_->handle().resume();
   }
-  /// Ends the READ, if there is one that has not ended. The server can no longer write into its memory when this returns.
+  [[nodiscard]] bool may_be_dropped() const { return job_ != nullptr && job_->may_be_dropped(); }
+  /// Ends the call, if there is one that has not ended. The server can no longer write into its memory when this returns.
   void drop() {
     if (job_ == nullptr || ended_) return;
     task_.reset();
     end();
   }
-  /// Returns the job of a READ that has ended. Called outside the task.
-  ReadJob& take() {
+  /// Returns the job of a call that has ended. Called outside the task.
+  CallJob& take() {
     task_.reset();
     shard_ = nullptr;
     return *std::exchange(job_, nullptr);
   }
 
  private:
-  static async::Task<void> read(Reading& self) {
-    co_await self.shard_->read(self.job_->shard_read(), self.job_->memory());
+  static async::Task<void> make(Call& self) {
+    co_await self.job_->make(*self.shard_);
     if (!self.shard_->works()) self.all_.drop_shard(*self.shard_);
     self.end();
   }
@@ -56,7 +57,7 @@ class ShardThread::Reading final : private async::Loop::Timer {
   }
 
   ShardThread& all_;
-  ReadJob* job_ = nullptr;                // null: idle
+  CallJob* job_ = nullptr;                // null: idle
   std::shared_ptr<engine::Shard> shard_;  // null: idle
   bool ended_ = false;
   std::optional<async::Task<void>> task_;
@@ -85,7 +86,7 @@ ShardThread::ShardThread(async::Loop& owner, const rpc::ChannelOptions& connecti
   channel_.set_link_sink([this](bool up) {
     if (up) return;
     if (shard_) drop_shard(*shard_);
-    is_lost_ = true;  // no READ is ended here, which may be inside one
+    is_lost_ = true;  // no call is ended here, which may be inside one
   });
   {
     const async::AllSignalsBlocked blocked;
@@ -116,9 +117,9 @@ async::Task<Status> ShardThread::use(std::unique_ptr<engine::Shard> shard) {
   co_return std::move(*connected_);
 }
 
-void ShardThread::read(ReadJob& job) {
+void ShardThread::make(CallJob& job) {
   ++busy_;
-  order({.what = Order::What::read, .read = &job});
+  order({.what = Order::What::make, .call = &job});
 }
 
 void ShardThread::send(AnswerJob& job) {
@@ -141,9 +142,9 @@ void ShardThread::take_done() {
   done_.take(all);
   for (Done& one : all) {
     switch (one.what) {
-      case Done::What::has_read:
+      case Done::What::has_ended:
         --busy_;
-        one.read->has_read();
+        one.call->has_ended();
         break;
       case Done::What::has_sent:
         --busy_;
@@ -188,16 +189,18 @@ void ShardThread::run() {
   for (Order& order : taken_) carry_out(order);
   taken_.clear();
   connect_task_.reset();
-  drop_readings();
+  drop_calls();
   channel_.shut_down();
   loop_.end_turn();
+  // Only what waits for something else than the connection has not ended now.
+  for (const auto& one : calls_.all()) one->drop();
   end_turn();
 }
 
 void ShardThread::carry_out(Order& order) {
   switch (order.what) {
-    case Order::What::read:
-      return begin(*order.read);
+    case Order::What::make:
+      return begin(*order.call);
     case Order::What::send:
       answers_.push_back(order.answer);
       return;
@@ -214,15 +217,15 @@ void ShardThread::carry_out(Order& order) {
   }
 }
 
-void ShardThread::begin(ReadJob& job) {
+void ShardThread::begin(CallJob& job) {
   if (!shard_ || ends_) {
-    finished_.push_back({.what = Done::What::has_read, .read = &job});
+    finished_.push_back({.what = Done::What::has_ended, .call = &job});
     return;
   }
-  readings_.take(*this).begin(job, shard_);
+  calls_.take(*this).begin(job, shard_);
 }
 
-/// Parts with the shard, unless another one has come in its place. Its READs that are under way go on, and it ends them.
+/// Parts with the shard, unless another one has come in its place. Its calls that are under way go on, and it ends them.
 void ShardThread::drop_shard(const engine::Shard& which) {
   if (shard_.get() != &which) return;
   works_ = false;
@@ -240,15 +243,17 @@ async::Task<void> ShardThread::connect(std::shared_ptr<engine::Shard> shard) {
   finished_.push_back({.what = Done::What::connected, .connected = std::move(connected)});
 }
 
-void ShardThread::drop_readings() {
-  for (const auto& reading : readings_.all()) reading->drop();
+void ShardThread::drop_calls() {
+  for (const auto& one : calls_.all()) {
+    if (one->may_be_dropped()) one->drop();
+  }
 }
 
-/// Sends the answers, behind the READs that came with them, and gives back what has ended. A task is destroyed here, and not
+/// Sends the answers, behind the calls that came with them, and gives back what has ended. A task is destroyed here, and not
 /// from inside itself.
 void ShardThread::end_turn() {
   if (std::exchange(is_lost_, false)) {
-    drop_readings();
+    drop_calls();
     loop_.end_turn();
   }
   for (AnswerJob* const job : answers_) {
@@ -256,9 +261,9 @@ void ShardThread::end_turn() {
     finished_.push_back({.what = Done::What::has_sent, .answer = job});
   }
   answers_.clear();
-  for (Reading* const one : ended_) {
-    finished_.push_back({.what = Done::What::has_read, .read = &one->take()});
-    readings_.give_back(*one);
+  for (Call* const one : ended_) {
+    finished_.push_back({.what = Done::What::has_ended, .call = &one->take()});
+    calls_.give_back(*one);
   }
   ended_.clear();
   done_.give(finished_);

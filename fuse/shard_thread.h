@@ -1,19 +1,20 @@
-// A thread with a loop, on which one shard (engine/shard.h) reads for the mount's loop, and sends answers to the kernel.
+// A thread with a loop, on which one shard (engine/shard.h) makes calls for the mount's loop, and sends answers to the kernel.
 //
 //     the mount's loop                      the shard's
-//     read(job)              ── Order ──▸   Shard::read()
-//     ReadJob::has_read()    ◂── job ───
+//     make(job)              ── Order ──▸   CallJob::make()
+//     CallJob::has_ended()   ◂── job ───
 //     send(job)              ── Order ──▸   AnswerJob::send_answer()
 //     AnswerJob::has_sent()  ◂── job ───
 //
 // Orders and jobs are passed in batches: Orders at the end of the owner's turn, jobs at the end of the shard's. So with
-// several READs under way a wake-up of the other thread serves many of them.
+// several calls under way a wake-up of the other thread serves many of them.
 //
-// No READ stays longer than `patience`. One that does is dropped and given back, and the shard is taken for one that has
-// stopped working. What becomes of a READ is told by ShardRead::finish(), which its owner calls.
+// A READ does no harm the second time. So none stays longer than `patience`, nor when the connection is lost: it is dropped and
+// given back, and the shard is taken for one that has stopped working. Other calls (CallJob::may_be_dropped()) stay until their
+// deadlines, and when the thread ends they end because the connection does. What becomes of a call its owner finds out by what
+// the job holds.
 //
-// The shard's connection belongs to the thread. A shard works from when it is made until it is lost, also while nobody reads.
-// READs that are under way then are given back.
+// The shard's connection belongs to the thread. A shard works from when it is made until it is lost, also while nobody calls.
 //
 // Thread-safety: one thread, the owner's, calls all functions. The jobs say which of their functions run where.
 #pragma once
@@ -39,20 +40,20 @@
 
 namespace nfsrdma::fuse {
 
-/// A READ for a shard's thread. Between read() and has_read() it belongs to that thread: the owner may change nothing that
-/// shard_read() and memory() use, nor destroy it.
-class ReadJob {
+/// A READ or another call for a shard's thread. Between make() and has_ended() it belongs to that thread: the owner may change
+/// nothing that the shard uses, nor destroy it.
+class CallJob {
  public:
-  ReadJob() = default;
-  virtual ~ReadJob() = default;
-  ReadJob(const ReadJob&) = delete;
-  ReadJob& operator=(const ReadJob&) = delete;
+  CallJob() = default;
+  virtual ~CallJob() = default;
+  CallJob(const CallJob&) = delete;
+  CallJob& operator=(const CallJob&) = delete;
 
-  /// Called on the owner's thread when the READ is back, made or not.
-  virtual void has_read() = 0;
+  /// Called on the owner's thread when the call is back, made or not.
+  virtual void has_ended() = 0;
   // On the shard's thread.
-  virtual engine::ShardRead& shard_read() = 0;
-  virtual std::span<std::byte> memory() = 0;
+  virtual async::Task<void> make(engine::Shard& shard) = 0;
+  [[nodiscard]] virtual bool may_be_dropped() const = 0;
 };
 
 /// An answer to the kernel for a shard's thread, which it belongs to between send() and has_sent().
@@ -84,7 +85,7 @@ class ShardThread {
   async::Task<Status> use(std::unique_ptr<engine::Shard> shard);
   [[nodiscard]] bool works() const { return works_.load(std::memory_order_relaxed); }
 
-  void read(ReadJob& job);
+  void make(CallJob& job);
   /// Only while runs().
   void send(AnswerJob& job);
   [[nodiscard]] bool runs() const { return self_ != nullptr; }
@@ -94,25 +95,25 @@ class ShardThread {
   /// Waits until the thread has looked at its connection, which takes as long as its turn.
   ConnectionState connection();
 
-  /// Drops the READs, sends the answers that it has been given, and ends the thread. Then has_read() and has_sent() are
+  /// Ends the calls, sends the answers that it has been given, and ends the thread. Then has_ended() and has_sent() are
   /// called of all jobs.
   void stop();
 
  private:
   struct Order {
-    enum class What : std::uint8_t { read, send, use, look } what;
-    ReadJob* read = nullptr;
+    enum class What : std::uint8_t { make, send, use, look } what;
+    CallJob* call = nullptr;
     AnswerJob* answer = nullptr;
     std::unique_ptr<engine::Shard> shard = nullptr;
     ConnectionState* state = nullptr;
   };
   struct Done {
-    enum class What : std::uint8_t { has_read, has_sent, connected } what;
-    ReadJob* read = nullptr;
+    enum class What : std::uint8_t { has_ended, has_sent, connected } what;
+    CallJob* call = nullptr;
     AnswerJob* answer = nullptr;
     Status connected = {};
   };
-  class Reading;
+  class Call;
 
   // on the owner's thread
   void order(Order order);
@@ -120,9 +121,9 @@ class ShardThread {
   // on its own
   void run();
   void carry_out(Order& order);
-  void begin(ReadJob& job);
+  void begin(CallJob& job);
   async::Task<void> connect(std::shared_ptr<engine::Shard> shard);
-  void drop_readings();
+  void drop_calls();
   // on either
   [[nodiscard]] Error ended(const char* why) const;
   void end_turn();
@@ -146,11 +147,11 @@ class ShardThread {
   std::shared_ptr<ShardThread*> self_;  // null once it has stopped; posted functions find out by it
   // Used by the shard's thread only, once it has begun.
   rpc::Channel channel_;
-  std::shared_ptr<engine::Shard> shard_;  // null: it has stopped working; READs under way hold it as well
+  std::shared_ptr<engine::Shard> shard_;  // null: it has stopped working; calls under way hold it as well
   std::optional<async::Task<void>> connect_task_;
   bool is_lost_ = false;  // the connection, in this turn
-  async::Reused<Reading> readings_;
-  std::vector<Reading*> ended_;      // in this turn
+  async::Reused<Call> calls_;
+  std::vector<Call*> ended_;         // in this turn
   std::vector<AnswerJob*> answers_;  // to be sent in this turn
   std::vector<Order> taken_;
   std::vector<Done> finished_;

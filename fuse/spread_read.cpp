@@ -4,29 +4,22 @@
 
 namespace nfsrdma::fuse {
 
-bool SpreadRead::spread(ReadShards& all, std::size_t others, std::size_t own, engine::ServerFile& file,
+bool SpreadRead::spread(MountShards& all, std::size_t others, std::size_t own, engine::ServerFile& file,
                         std::span<std::byte> data, std::uint64_t offset) {
-  ReadShards::Place* const place = all.choose(others, own);
+  MountShards::Place* const place = all.choose(others, own);
   if (place == nullptr) return false;
   read_ = file.prepare_read(data.size(), offset);
   if (!read_) return false;
   all_ = &all;
   place_ = place;
   data_ = data;
-  place->thread.read(*this);
+  place->thread.make(*this);
   return true;
 }
 
-void SpreadRead::has_read() {
+void SpreadRead::has_ended() {
   const std::optional<std::size_t> count = std::exchange(read_, nullptr)->finish();
-  ShardCounters& counters = all_->counters();
-  if (count) {
-    place_->maker.has_read();
-    ++counters.reads;
-    counters.bytes += *count;
-  } else {
-    ++counters.made_again;
-  }
+  place_->has_ended(all_->counters().reads, count);
   has_spread(count);
 }
 

@@ -256,8 +256,16 @@ void add_shards(Lines& out, const Picture& p) {
   if (p.shards == nullptr) return;
   const ShardCounters& s = *p.shards;
   out.line("shards").word("state").set("working", p.shards_working);
-  out.line("shards").word("reads").set("requests", s.reads).set("bytes", s.bytes);
-  out.set("made_again", s.made_again).set("answers", s.answers_sent);
+  const auto calls = [&out](const char* what, const ShardCounters::Calls& c) {
+    out.line("shards")
+        .word(what)
+        .set("requests", c.made)
+        .set("bytes", c.bytes)
+        .set("made_again", c.made_again);
+  };
+  calls("reads", s.reads);
+  out.set("answers", s.answers_sent);
+  calls("writes", s.writes);
 }
 
 void add_rings(Lines& out, const Picture& p) {

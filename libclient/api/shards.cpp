@@ -172,7 +172,7 @@ class Shards::Visit {
   std::optional<std::size_t> finish(Place& place) {
     const Crew::Inside inside(client_.crew());
     const auto out = read_->finish();
-    if (out) place.maker.has_read();
+    if (out) place.maker.has_worked();
     give_back();
     // Sends what the flags of the answer, or the end of the use of the file, have begun.
     client_.loop().end_turn();

@@ -46,6 +46,8 @@ class Nfs4 final : public Protocol {
     return session_.make_shard(number, channel, deadline);
   }
 
+  void use_shards(engine::ShardCalls* shards) override { session_.use_shards(shards); }
+
   void describe(Info& out) const override {
     const nfs4::SessionFacts& session = session_.facts();
     out.version = "4." + std::to_string(session.minor_version);

@@ -82,8 +82,8 @@ struct Options {
   /// `threads`: threads that share the work of connections over TCP; there are at least as many connections.
   /// An RDMA device does this work itself and does not need them.
   std::uint32_t threads = 1;
-  /// `shards`: sessions for parallel reads, each with a connection, in addition to the one for everything else. They are made
-  /// when they are needed first. api/shards.h and fuse/read_shards.h say which reads they have. 0: none.
+  /// `shards`: sessions for parallel reads and writes, each with a connection, in addition to the one for everything else.
+  /// They are made when they are needed first. api/shards.h and fuse/mount_shards.h say which calls they have. 0: none.
   std::uint32_t shards = 0;
   /// On the verbs fabric: how long to poll for answers before sleeping, while calls are in flight. 0: sleep
   /// at once.

@@ -66,6 +66,8 @@ class Protocol {
   virtual async::Task<Result<std::unique_ptr<engine::Shard>>> make_shard(std::size_t number,
                                                                          rpc::Channel& channel,
                                                                          async::TimePoint deadline);
+  /// Has shards make WRITEs from now on, as far as `shards` takes them; null: no more. `shards` must stay until then.
+  virtual void use_shards(engine::ShardCalls* /*shards*/) {}
   /// Fills in the fields of `info` that depend on the version.
   virtual void describe(Info& info) const = 0;
 };

@@ -286,6 +286,10 @@ async::Task<Result<std::unique_ptr<engine::Shard>>> Server::make_shard(std::size
   return protocol_->make_shard(number, channel, deadline);
 }
 
+void Server::use_shards(engine::ShardCalls* shards) {
+  protocol_->use_shards(shards);
+}
+
 void Server::shut_down() {
   for (const auto& channel : channels_) channel->shut_down();
 }

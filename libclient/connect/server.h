@@ -111,6 +111,8 @@ class Server {
   /// Protocol::make_shard().
   async::Task<Result<std::unique_ptr<engine::Shard>>> make_shard(std::size_t number, rpc::Channel& channel,
                                                                  async::TimePoint deadline);
+  /// Protocol::use_shards().
+  void use_shards(engine::ShardCalls* shards);
 
  private:
   struct Version;

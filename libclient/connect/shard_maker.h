@@ -24,7 +24,7 @@ class ShardMaker {
   /// Takes a shard that was made to its loop, in place of the one before it. An Error says that it cannot be used.
   using Take = std::function<async::Task<Status>(std::unique_ptr<engine::Shard> shard)>;
   /// `number`: that of the shard among those of the Server. `loop`: the Server's. `channel`: as Protocol::make_shard() has
-  /// it. `notice` hears why there is no shard, once until one has read something. Server, loop and channel must outlive the
+  /// it. `notice` hears why there is no shard, once until one has made a call. Server, loop and channel must outlive the
   /// ShardMaker.
   ShardMaker(async::Loop& loop, Server& server, std::size_t number, rpc::Channel& channel, Take take,
              std::function<void(const std::string& why)> notice);
@@ -36,8 +36,8 @@ class ShardMaker {
   bool may_begin();
   /// Makes the shard, and ends when it has been taken to its loop, or when that has failed.
   async::Task<void> make();
-  /// Called when the shard has read something: the next pause is short again.
-  void has_read();
+  /// Called when the shard has made a call: the next pause is short again.
+  void has_worked();
 
  private:
   void is_missing(const Error& why);

@@ -1,4 +1,4 @@
-// READs of a mounted file by other threads, so that the mount's loop is not busy with their bytes (fuse/read_shards.h).
+// READs of a mounted file by other threads, so that the mount's loop is not busy with their bytes (fuse/mount_shards.h).
 //
 // Confined to the loop's thread.
 #pragma once

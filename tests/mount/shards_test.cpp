@@ -1,4 +1,4 @@
-// A mount with shards (fuse/read_shards.h) on a real kernel: that its parallel READs use them, and that what programs read is
+// A mount with shards (fuse/mount_shards.h) on a real kernel: that its parallel READs use them, and that what programs read is
 // right whatever becomes of them. Needs what mount_test.cpp needs.
 #include <fcntl.h>
 #include <sys/mount.h>

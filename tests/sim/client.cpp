@@ -123,17 +123,18 @@ async::Task<Status> SimClient::connect() {
   // From too little for two readers to more than all of them want.
   const std::size_t requests = 1 + host_.loop().random<std::uint64_t>() % 32;
   cache.most_ahead = requests * cache.rsize;
-  if (options_.shards != 0) shard_reads_ = std::make_unique<ShardReads>(host_.loop(), *server_);
-  files_ = std::make_unique<fs::FileSystem>(server_->engine(), cache, *root, shard_reads_.get());
+  if (options_.shards != 0) shard_ = std::make_unique<ClientShard>(host_.loop(), *server_);
+  files_ = std::make_unique<fs::FileSystem>(server_->engine(), cache, *root, shard_.get());
   if (has_kernel_) kernel_ = std::make_unique<KernelModel>(*files_);
   co_return Status();
 }
 
 async::Task<Status> SimClient::finish() {
   co_await files_->closed();
-  if (shard_reads_) {
-    shard_reads_->stop();
-    host_.simulation().say(host_.number(), "READs made in a shard", std::to_string(shard_reads_->made()));
+  if (shard_) {
+    shard_->stop();
+    host_.simulation().say(host_.number(), "READs made in a shard", std::to_string(shard_->reads()));
+    host_.simulation().say(host_.number(), "WRITEs made in a shard", std::to_string(shard_->writes()));
   }
   auto closed = co_await server_->close(host_.loop().now() + kGoodbye);
   server_->shut_down();
@@ -145,7 +146,7 @@ void SimClient::kill() {
   host_.loop().drop_tasks();
   kernel_.reset();
   files_.reset();
-  shard_reads_.reset();
+  shard_.reset();
   server_.reset();
   host_.renew_loop();
 }

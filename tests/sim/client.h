@@ -17,7 +17,7 @@
 #include "fs/file_system.h"
 #include "sim/fabric/network.h"
 #include "sim/kernel_model.h"
-#include "sim/shard_reads.h"
+#include "sim/shard.h"
 #include "support/model_locks.h"
 #include "support/toy_mechanism.h"
 
@@ -76,7 +76,7 @@ class SimClient {
   const Sealing sealing_;
   testing::LockTable* const locks_;  // null: this client's server gives no locks beside NFS
   std::unique_ptr<connect::Server> server_;
-  std::unique_ptr<ShardReads> shard_reads_;  // null: no READs are made elsewhere
+  std::unique_ptr<ClientShard> shard_;  // null: no READs are made elsewhere
   std::unique_ptr<fs::FileSystem> files_;
   bool has_kernel_ = false;
   std::unique_ptr<KernelModel> kernel_;

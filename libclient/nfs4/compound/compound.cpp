@@ -39,9 +39,10 @@ void Compound::set_sequence(const SEQUENCE4args& args) {
   put_sequence(message_.stream.data() + sequence_at_, args);
 }
 
-void Compound::choose_stateid() {
-  StateidSource* const source = std::exchange(stateid_source_, nullptr);
+void Compound::choose_stateid(Asking asking) {
+  StateidSource* const source = stateid_source_;
   if (source == nullptr) return;
+  if (asking == Asking::once) stateid_source_ = nullptr;
   const std::optional<stateid4> stateid = source->at_slot();
   if (stateid) put_stateid(message_.stream.data() + stateid_at_, *stateid);
 }

@@ -25,6 +25,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "async/memory.h"
 #include "engine/modifications.h"
 #include "reply_sizing/nfs4_reply.h"
 #include "rpc/channel.h"
@@ -129,11 +130,17 @@ class Compound {
   /// repeatable().
   void only_while(std::function<bool()> is_wanted) { is_wanted_ = std::move(is_wanted); }
   [[nodiscard]] bool is_wanted() const { return !is_wanted_ || is_wanted_(); }
-  /// Has `source` asked once, when the call gets its first slot, for the stateid under which the call reads or changes a
+  /// Has `source` asked, when the call gets its first slot, for the stateid under which the call reads or changes a
   /// file's data. `source` must outlive the call.
   void stateid_from(StateidSource& source) { stateid_source_ = &source; }
-  /// To be called before the request is sent for the first time in a slot.
-  void choose_stateid();
+  /// To be called before the request is sent for the first time in a slot, or handed over to be sent in one that may not be free
+  /// (also_later): then it is called again if that one was not.
+  enum class Asking : std::uint8_t { once, also_later };
+  void choose_stateid(Asking asking = Asking::once);
+  /// Says that `memory`, unless it is empty, holds the data that the call writes. So the call may be made by another thread,
+  /// which may have it longer than the caller waits (session/shard.h).
+  void data_stays_in(const async::Memory& memory) { data_memory_ = memory; }
+  [[nodiscard]] const async::Memory& data_memory() const { return data_memory_; }
   /// Has the call sent over this connection, unless that is down by then.
   void over(rpc::Channel& channel) { over_ = &channel; }
   /// Returns null if any connection will do.
@@ -286,6 +293,7 @@ class Compound {
   const char* what_;
   const security::Mark mark_;
   rpc::Channel* over_ = nullptr;
+  async::Memory data_memory_;
   std::function<bool()> is_wanted_;
   std::size_t count_at_ = 0;     // where the count of operations stands in the stream
   std::size_t sequence_at_ = 0;  // where SEQUENCE's arguments stand; 0 if there is none

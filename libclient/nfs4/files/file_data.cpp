@@ -110,6 +110,7 @@ async::Task<Result<writing::Writer::Written>> FileData::write_piece(const Piece&
       [&](Compound& compound) {
         compound.add<op::WRITE>(
             {stateid.now(), piece.offset, static_cast<stable_how4>(how), xdr::DdpOpaque<>{piece.data}});
+        compound.data_stays_in(piece.memory);
         if (times) {
           compound.rest_is_optional();
           compound.add<op::SETATTR>({stateid4(), times->values});

@@ -413,10 +413,16 @@ async::Task<bool> Handshake::end_further(sessionid4 session, async::TimePoint de
     *in_use = {};
     destroying_.push_back(session);
   }
-  // Otherwise it has ended with its client id, or has been destroyed already.
-  if (std::ranges::find(destroying_, session) != destroying_.end())
+  // A session that is not there has ended with its client id, or has been destroyed already.
+  const auto exists = [&] { return std::ranges::find(destroying_, session) != destroying_.end(); };
+  async::Loop& loop = parts_.calls.loop();
+  for (async::Backoff pause(kFirstDelay, kMostDelay); exists();) {
     co_await destroy_further(session, deadline);
-  co_return std::ranges::find(destroying_, session) == destroying_.end();
+    if (!exists()) break;
+    if (loop.now() + pause.next() >= deadline) co_return false;
+    co_await loop.sleep_for(pause.take());
+  }
+  co_return true;
 }
 
 async::Task<void> Handshake::destroy_further(sessionid4 session, async::TimePoint deadline) {
@@ -485,7 +491,7 @@ async::Task<Status> Handshake::destroy_session(sessionid4 session, async::TimePo
   for (int binds = 0;;) {
     rpc::Channel* over = nullptr;
     auto done = co_await call_alone<op::DESTROY_SESSION>(args, deadline, status, &over);
-    if (status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION) co_return Status();
+    if (CallLayer::is_lost_session(status)) co_return Status();
     // RFC 8881 18.37.3: a server may want DESTROY_SESSION on a connection of that session.
     if (status != NFS4ERR_CONN_NOT_BOUND_TO_SESSION || loop.now() + pause.next() >= deadline) co_return done;
     if (++binds > kQuickTries) co_await loop.sleep_for(pause.take());

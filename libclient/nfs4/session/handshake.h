@@ -80,8 +80,8 @@ class Handshake {
   /// Creates a further session, without a backchannel, in place of the one with this number. That one is destroyed in
   /// the background. end() destroys them all.
   async::Task<Result<FurtherSession>> create_further(std::size_t number, async::TimePoint deadline);
-  /// Ends a further session with a request whose answer is missing. Returns true once the server does not execute it any more,
-  /// and false if the deadline came first.
+  /// Ends a further session with a request whose answer is missing, whatever the server says to that at first. Returns true once
+  /// the server cannot execute the request any more, and false if the deadline came first.
   async::Task<bool> end_further(sessionid4 session, async::TimePoint deadline);
   /// Destroys a session that was given up, if the server still has it, because the client id could not
   /// be destroyed before.

@@ -24,6 +24,11 @@ constexpr std::uint32_t kStatusResult = 8;     // operation, status
 constexpr std::uint32_t kLeastReply = kReplyHeader + kCompoundHeader + kSequenceResult + kStatusResult;
 static_assert(kLeastReply == 88);
 
+/// A shard has this part of the time of one try for a call, in which it is also sent again over another connection.
+constexpr int kPartInShard = 2;
+/// By a whim it has this time, which is too short where the server is far away or busy.
+constexpr async::Clock::duration kBriefly = std::chrono::milliseconds(1);
+
 /// A given-up request may still be on its way or under way: the server has this time before it is asked about it.
 constexpr auto kBeforeAsking = std::chrono::milliseconds(5);
 
@@ -111,10 +116,62 @@ async::Task<Result<std::unique_ptr<engine::Shard>>> Session::make_shard(std::siz
 
 void Session::take_answer_of_shard(const PreparedRead::Answer& answer, const Lease::Sent& sent) {
   counters_.of(kReadCall).answered(answer.sent, answer.received, answer.trip);
+  take_flags_of_shard(answer.status_flags, sent);
+}
+
+void Session::take_flags_of_shard(std::uint32_t flags, const Lease::Sent& sent) {
   lease_.renewed(sent);
   // The first session says these of itself.
   constexpr std::uint32_t kOfOneSession = SEQ4_STATUS_CB_PATH_DOWN_SESSION | SEQ4_STATUS_BACKCHANNEL_FAULT;
-  if (!recovering()) handle_status_flags(answer.status_flags & ~kOfOneSession);
+  if (!recovering()) handle_status_flags(flags & ~kOfOneSession);
+}
+
+/// Whether a shard may make the call: one that needs nothing of this session's connection and slots, does no harm the second
+/// time, and has its data where it stays.
+bool Session::may_go_to_shard(const Compound& compound, const Course& course) const {
+  if (shards_ == nullptr || phase_ != Phase::open || recovering() || course.for_recovery) return false;
+  return compound.data_memory().data != nullptr && compound.repeatable() && !compound.modifies() &&
+         compound.protection() == nullptr && !course.sent_request && !course.use;
+}
+
+/// Returns none if the call is to be made here, because there is no answer from a shard that counts, and no shard has the server
+/// execute it later. So the rules for what is unusual are those of the call that is made here.
+async::Task<std::optional<Result<CompoundReply>>> Session::attempt_in_shard(Compound& compound,
+                                                                            async::TimePoint deadline,
+                                                                            Attempt& attempt) {
+  const async::Clock::duration patience =
+      async::buggify(loop()) ? kBriefly : async::Clock::duration(options_.timeout) / kPartInShard;
+  const async::TimePoint until = std::min(deadline, loop().now() + patience);
+  const Lease::Sent sent = lease_.at_turn();
+  std::shared_ptr<PreparedCall> call;
+  const auto make = [&] {
+    compound.choose_stateid(Compound::Asking::also_later);
+    call = std::make_shared<PreparedCall>(compound, facts().max_response, until, epoch());
+    return call;
+  };
+  if (!shards_->start(compound.data_size(), make)) co_return std::nullopt;
+  co_await call->end();
+  rpc::Outcome outcome = call->take_outcome();
+  compound.restore(std::move(outcome.message));
+  if (call->is_made()) {
+    auto reply = reply_of(channel_, compound, outcome);
+    SEQUENCE4res sequence;
+    if (!reply || !reply->take<op::SEQUENCE>(sequence)) co_return std::nullopt;
+    reply->set_epoch(call->epoch);
+    if (epoch() == call->epoch) take_flags_of_shard(sequence.get<NFS4_OK>()->sr_status_flags, sent);
+    // The request was executed, and how is not known, because the answer to that was lost with a connection.
+    if (reply->status() == NFS4ERR_RETRY_UNCACHED_REP) co_return std::nullopt;
+    // To make the call again could overwrite what others have written since, so the session asks for an answer.
+    if (!is_answered_since(call->connected())) (void)co_await ClientLease::call(renewal(), deadline);
+    if (!is_answered_since(call->connected())) co_return std::nullopt;
+    attempt.verdict = Verdict::answered;
+    co_return std::move(*reply);
+  }
+  if (!call->sent_in) co_return std::nullopt;
+  const bool gone = co_await handshake_.end_further(*call->sent_in, deadline);
+  if (gone && !compound.message().stream.empty()) co_return std::nullopt;
+  co_return Error(ErrorKind::timeout, ETIMEDOUT, compound.what(), channel_.server(),
+                  "the server does not answer in time; check the server, or give more time with timeo=");
 }
 
 engine::ServerHoldings Session::holdings() const {
@@ -204,6 +261,10 @@ async::Task<Result<CompoundReply>> Session::attempt(Compound& compound, Course& 
   // A caller without a ticket waits for one before it takes a slot, which other calls may be waiting for.
   if (rpc::Protection* const seal = compound.protection(); seal != nullptr && !seal->is_ready()) {
     if (auto ready = co_await seal->ready(course.deadline); !ready) co_return ready.error();
+  }
+  if (may_go_to_shard(compound, course)) {
+    auto in_shard = co_await attempt_in_shard(compound, course.deadline, attempt);
+    if (in_shard) co_return *std::move(in_shard);
   }
   std::unique_ptr<SentRequest> sent_request = std::move(course.sent_request);
   std::optional<SlotTable::Use> use = slot_of_its_own(sent_request.get(), course);

@@ -23,8 +23,8 @@
 //   lanes()          connections: which of them takes a call, BIND_CONN_TO_SESSION
 //   of ClientLease   what belongs to the client id (state/client_lease.h)
 //   inside           slots (slot_queue.h), client id and session (handshake.h), recovery, backchannel, READs
-//                    that need no call loop while all goes well (fast_reads.h), and READs in further sessions
-//                    on other loops (shard.h)
+//                    that need no call loop while all goes well (fast_reads.h), and READs and WRITEs in further
+//                    sessions on other loops (shard.h)
 //
 // Recovery is one task at a time (session_recovery.h). Calls wait for it up to their own deadlines. When a connection
 // ends while another one is up, its calls are made again there, in their slots with their sequence ids, so
@@ -76,6 +76,9 @@ class Session final : public ClientLease {
   /// which nothing else uses and which must outlive it. The shard connects when it begins.
   async::Task<Result<std::unique_ptr<engine::Shard>>> make_shard(std::size_t number, rpc::Channel& channel,
                                                                  async::TimePoint deadline);
+  /// Has calls that write data in memory made by shards from now on, as far as `shards` takes them; null: none. `shards` must
+  /// stay until then.
+  void use_shards(engine::ShardCalls* shards) { shards_ = shards; }
   /// Takes the answer to a READ that a shard has made. `sent`: a time before that.
   void take_answer_of_shard(const PreparedRead::Answer& answer, const Lease::Sent& sent);
   [[nodiscard]] Lease::Sent lease_at_turn() const { return lease_.at_turn(); }
@@ -116,6 +119,10 @@ class Session final : public ClientLease {
   static Refused judge_sequence(nfsstat4 status);
 
   async::Task<Result<CompoundReply>> attempt(Compound& compound, Course& course, Attempt& attempt) override;
+  [[nodiscard]] bool may_go_to_shard(const Compound& compound, const Course& course) const;
+  async::Task<std::optional<Result<CompoundReply>>> attempt_in_shard(Compound& compound,
+                                                                     async::TimePoint deadline,
+                                                                     Attempt& attempt);
   async::Task<void> settle(const Compound& compound, const Result<CompoundReply>& reply, Course& course,
                            Attempt& attempt) override;
   Recovery& recovery() override { return recovery_; }
@@ -129,6 +136,7 @@ class Session final : public ClientLease {
   void leave_slot(Request& request, nfsstat4 status);
   async::Task<void> ask_about(std::uint32_t slot, std::uint64_t generation);
   void take_sequence(const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent, bool for_recovery);
+  void take_flags_of_shard(std::uint32_t flags, const Lease::Sent& sent);
   void handle_status_flags(std::uint32_t flags);
 
   SlotQueue slots_;
@@ -137,6 +145,7 @@ class Session final : public ClientLease {
   Handshake handshake_;
   SessionRecovery recovery_;
   FastReads fast_reads_;
+  engine::ShardCalls* shards_ = nullptr;
   async::TimePoint answered_{};  // when the last request was sent that was answered (is_answered_since())
 };
 

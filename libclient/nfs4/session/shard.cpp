@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "async/backoff.h"
+#include "nfs4/compound/pacing.h"
 #include "nfs4/session/session.h"
 #include "nfs4/state/file_state.h"
 
@@ -40,7 +42,58 @@ std::optional<std::size_t> PreparedRead::finish() {
   return answer->count;
 }
 
+PreparedCall::PreparedCall(Compound& compound, std::uint32_t max_response, async::TimePoint until,
+                           std::uint64_t in_epoch)
+    : what(compound.what()),
+      deadline(until),
+      epoch(in_epoch),
+      sequence_at_(compound.sequence_at()),
+      memory_(compound.data_memory()) {
+  rpcrdma::Call call = compound.release(max_response, until);
+  message_ = std::move(call.message);
+  reply_max_inline_ = call.reply_max_inline;
+  reply_max_reduced_ = call.reply_max_reduced;
+}
+
+void PreparedCall::ended() {
+  ended_ = true;
+  if (waiting_) waiting_.resume();
+}
+
+rpc::Outcome PreparedCall::take_outcome() {
+  if (outcome_) return *std::exchange(outcome_, std::nullopt);
+  rpc::Outcome out;
+  out.failure = rpcrdma::Failure::cancelled;
+  out.message = std::move(message_);
+  return out;
+}
+
 // ---- on the shard's loop ----
+
+rpcrdma::Call PreparedCall::call(const SEQUENCE4args& sequence, async::TimePoint until) {
+  rpcrdma::Call out;
+  out.message = std::move(message_);
+  put_sequence(out.message.stream.data() + sequence_at_, sequence);
+  out.reply_max_inline = reply_max_inline_;
+  out.reply_max_reduced = reply_max_reduced_;
+  out.deadline = until;
+  return out;
+}
+
+void PreparedCall::take(rpc::Outcome& outcome) {
+  rpc::Outcome& mine = outcome_.emplace();
+  mine.failure = outcome.failure;
+  mine.error = outcome.error;
+  mine.message = std::move(outcome.message);
+  mine.sends = outcome.sends;
+  if (!outcome.reply) return;
+  const fabric::ConstBytes reply = outcome.reply->message;
+  rpcrdma::Reply& copy = mine.reply.emplace();
+  copy.trip = outcome.reply->trip;
+  copy.long_reply.reset(new std::byte[reply.size()]);
+  std::ranges::copy(reply, copy.long_reply.get());
+  copy.message = {copy.long_reply.get(), reply.size()};
+}
 
 Shard::Shard(rpc::Channel& channel, const Handshake::FurtherSession& session)
     : channel_(channel), session_(session), slots_(channel.loop(), counters_) {
@@ -54,27 +107,109 @@ void Shard::stop() {
   slots_.reset(session_.slots);
 }
 
+/// Returns whether a call that was prepared in that epoch can be sent.
+bool Shard::takes(std::uint64_t epoch) {
+  // A server that has restarted may give the id of an earlier session to another one.
+  if (epoch > session_.epoch) stop();
+  return works_ && epoch == session_.epoch;
+}
+
+SEQUENCE4args Shard::sequence_of(const SlotTable::Use& use) {
+  return {session_.id, use.sequence(), use.slot(), slots_.table().highest_busy(), false};
+}
+
+/// Returns the deadline for the channel.
+async::TimePoint Shard::begin_call(async::TimePoint deadline) {
+  if (!generation_) generation_ = channel_.generation() + (channel_.up() ? 0 : 1);
+  // Making the connection may be impossible, and an old one may have ended since the last call.
+  return channel_.up() ? deadline : std::min(deadline, channel_.loop().now() + kConnecting);
+}
+
 async::Task<void> Shard::read(engine::ShardRead& given, std::span<std::byte> data) {
   auto& read = static_cast<PreparedRead&>(given);  // NOLINT(cppcoreguidelines-pro-type-static-cast-downcast)
   std::optional<SlotTable::Use> use = co_await slots_.wait(read.deadline);
   if (!use) co_return;
-  // A server that has restarted may give the id of an earlier session to another one.
-  if (read.epoch > session_.epoch) stop();
-  if (!works_ || read.epoch != session_.epoch) {
+  if (!takes(read.epoch)) {
     use->unsent();
     co_return;
   }
-  const SEQUENCE4args sequence{session_.id, use->sequence(), use->slot(), slots_.table().highest_busy(),
-                               false};
   rpcrdma::Call call;
   call.message = channel_.take_message();
-  read.made().fill(call, sequence, read.stateid, read.offset, data, session_.max_response);
-  // Making the connection may be impossible, and an old one may have ended since the last READ.
-  call.deadline =
-      channel_.up() ? read.deadline : std::min(read.deadline, channel_.loop().now() + kConnecting);
-  if (!generation_) generation_ = channel_.generation() + (channel_.up() ? 0 : 1);
+  read.made().fill(call, sequence_of(*use), read.stateid, read.offset, data, session_.max_response);
+  call.deadline = begin_call(read.deadline);
   rpc::Outcome outcome = co_await channel_.call(std::move(call));
   take_outcome(read, *use, std::move(outcome), data.size());
+}
+
+/// The call does not wait for a slot: the Session has more of them, and chooses the stateid when the call gets one.
+async::Task<void> Shard::call(engine::ShardCall& given) {
+  auto& call = static_cast<PreparedCall&>(given);  // NOLINT(cppcoreguidelines-pro-type-static-cast-downcast)
+  if (call.is_given_up() || !takes(call.epoch)) co_return;
+  std::optional<SlotTable::Use> use = slots_.take_now();
+  if (!use) co_return;
+  const SEQUENCE4args sequence = sequence_of(*use);
+  std::uint32_t sends = 0;
+  for (async::Backoff pause(kFirstDelay, kMostDelay);;) {
+    call.sent_in = session_.id;
+    rpcrdma::Call transmission = call.call(sequence, begin_call(call.deadline));
+    rpc::Outcome outcome = co_await channel_.call(std::move(transmission));
+    outcome.sends = sends += outcome.sends;
+    if (sends == 0) call.sent_in.reset();
+    call.take(outcome);
+    if (!outcome.reply) {
+      take_failure(sends, *use);
+      co_return;
+    }
+    const nfsstat4 status = take_sequence(std::move(*outcome.reply), call.what, *use);
+    if (status == NFS4_OK) call.is_made_by(channel_.made_at());
+    // The server may still be executing what it got over another connection: once more in the same slot.
+    const bool again = status == NFS4ERR_DELAY && channel_.loop().now() + pause.next() < call.deadline;
+    if (!again) {
+      leave_slot(call, *use, status);
+      co_return;
+    }
+    call.restore(call.take_outcome().message);
+    co_await channel_.loop().sleep_for(pause.take());
+  }
+}
+
+/// Ends the use of a slot whose request has an answer. `status`: of SEQUENCE.
+void Shard::leave_slot(PreparedCall& call, SlotTable::Use& use, nfsstat4 status) {
+  if (status == NFS4ERR_RETRY_UNCACHED_REP) {
+    // The server has executed the request, and does not keep its answer.
+    call.sent_in.reset();
+    use.answered();
+  } else if (status != NFS4_OK) {
+    use.retire();
+  }
+  if (status != NFS4_OK || channel_.generation() != generation_) stop();
+}
+
+/// Ends the use of a slot whose request has no answer, after so many transmissions.
+void Shard::take_failure(std::uint32_t sends, SlotTable::Use& use) {
+  if (sends == 0)
+    use.unsent();
+  else
+    use.retire();
+  if (sends != 0 || !channel_.up()) stop();
+}
+
+/// Returns the status of SEQUENCE in the answer, which has ended the use of the slot if it is NFS4_OK. An answer that cannot be
+/// decoded is NFS4ERR_BADXDR.
+nfsstat4 Shard::take_sequence(rpcrdma::Reply answer, const char* what, SlotTable::Use& use) {
+  CompoundReply reply(channel_, std::move(answer));
+  SEQUENCE4res sequenced;
+  if (!reply.begin(nullptr, what, channel_.server())) return NFS4ERR_BADXDR;
+  if (!reply.take<op::SEQUENCE>(sequenced))
+    return reply.failed_status() == NFS4_OK ? NFS4ERR_BADXDR : reply.failed_status();
+  has_answer(*sequenced.get<NFS4_OK>(), use);
+  return NFS4_OK;
+}
+
+void Shard::has_answer(const SEQUENCE4resok& sequence, SlotTable::Use& use) {
+  const bool current = use.current();
+  use.answered();
+  if (current) slots_.set_target(sequence.sr_target_highest_slotid);
 }
 
 void Shard::take_outcome(PreparedRead& read, SlotTable::Use& use, rpc::Outcome outcome, std::size_t asked) {
@@ -92,18 +227,10 @@ void Shard::take_outcome(PreparedRead& read, SlotTable::Use& use, rpc::Outcome o
                              reply.trip, channel_.made_at()};
     channel_.give_back(std::move(reply));
     channel_.give_back(std::move(outcome.message));
-    const bool current = use.current();
-    use.answered();
-    if (current) slots_.set_target(sequence.sr_target_highest_slotid);
-    return;
+    return has_answer(sequence, use);
   }
   // A READ that the server has refused leaves the session as it was.
-  CompoundReply refusal(channel_, std::move(reply));
-  SEQUENCE4res sequenced;
-  if (refusal.begin(nullptr, kReadCall, channel_.server()) && refusal.take<op::SEQUENCE>(sequenced)) {
-    use.answered();
-    return;
-  }
+  if (take_sequence(std::move(reply), kReadCall, use) == NFS4_OK) return;
   use.retire();
   stop();
 }

@@ -15,13 +15,21 @@ struct NoRead final : engine::ShardRead {
   std::optional<std::size_t> finish() override { return std::nullopt; }
 };
 
-/// Reads at once, or never.
+struct NoCall final : engine::ShardCall {
+  void ended() override {}
+  [[nodiscard]] bool is_made() const override { return false; }
+};
+
+/// Reads at once, or never. Other calls take their time, or end never.
 class ScriptedShard final : public engine::Shard {
  public:
   ScriptedShard(async::Loop& loop, bool answers) : loop_(loop), answers_(answers) {}
   async::Task<void> read(engine::ShardRead& /*read*/, std::span<std::byte> data) override {
     if (!answers_) co_await loop_.sleep_until(async::TimePoint::max());
     std::ranges::fill(data, std::byte{'r'});
+  }
+  async::Task<void> call(engine::ShardCall& /*call*/) override {
+    co_await loop_.sleep_until(answers_ ? loop_.now() + 300ms : async::TimePoint::max());
   }
   [[nodiscard]] bool works() const override { return true; }
 
@@ -30,15 +38,19 @@ class ScriptedShard final : public engine::Shard {
   const bool answers_;
 };
 
-struct CountedJob final : fuse::ReadJob, fuse::AnswerJob {
-  void has_read() override { ++read; }
+struct CountedJob final : fuse::CallJob, fuse::AnswerJob {
+  void has_ended() override { ++ended; }
   void has_sent() override { ++sent; }
-  engine::ShardRead& shard_read() override { return made; }
-  std::span<std::byte> memory() override { return data; }
+  async::Task<void> make(engine::Shard& shard) override {
+    return is_read ? shard.read(read, data) : shard.call(call);
+  }
+  [[nodiscard]] bool may_be_dropped() const override { return is_read; }
   void send_answer() override { data[0] = std::byte{'s'}; }
-  NoRead made;
+  NoRead read;
+  NoCall call;
+  bool is_read = true;
   std::array<std::byte, 8> data{};
-  int read = 0, sent = 0;
+  int ended = 0, sent = 0;
 };
 
 struct ThreadOfShard {
@@ -67,11 +79,11 @@ TEST_SUITE("threads") {
     REQUIRE(ok(t.use(true)));
     CHECK(t.thread.works());
     CHECK(t.thread.connection().up);
-    for (CountedJob& one : t.jobs) t.thread.read(one);
+    for (CountedJob& one : t.jobs) t.thread.make(one);
     CHECK(t.thread.busy() == 3);
     REQUIRE(t.runs_until([&] { return t.thread.busy() == 0; }));
     for (const CountedJob& one : t.jobs) {
-      CHECK(one.read == 1);
+      CHECK(one.ended == 1);
       CHECK(one.data[7] == std::byte{'r'});
     }
     t.thread.send(t.jobs[0]);
@@ -81,22 +93,22 @@ TEST_SUITE("threads") {
 
   TEST_CASE("shard thread: without a shard READs come back as they are") {
     ThreadOfShard t;
-    t.thread.read(t.jobs[0]);
-    REQUIRE(t.runs_until([&] { return t.jobs[0].read == 1; }));
+    t.thread.make(t.jobs[0]);
+    REQUIRE(t.runs_until([&] { return t.jobs[0].ended == 1; }));
     CHECK(t.jobs[0].data[7] == std::byte{0});
   }
 
   TEST_CASE("shard thread: a READ that lasts too long comes back, and its shard is used no more") {
     ThreadOfShard t(50ms);
     REQUIRE(ok(t.use(false)));
-    for (CountedJob& one : t.jobs) t.thread.read(one);
+    for (CountedJob& one : t.jobs) t.thread.make(one);
     REQUIRE(t.runs_until([&] { return t.thread.busy() == 0; }));
     CHECK_FALSE(t.thread.works());
-    for (const CountedJob& one : t.jobs) CHECK(one.read == 1);
+    for (const CountedJob& one : t.jobs) CHECK(one.ended == 1);
     // Another shard takes its place.
     REQUIRE(ok(t.use(true)));
-    t.thread.read(t.jobs[0]);
-    REQUIRE(t.runs_until([&] { return t.jobs[0].read == 2; }));
+    t.thread.make(t.jobs[0]);
+    REQUIRE(t.runs_until([&] { return t.jobs[0].ended == 2; }));
     CHECK(t.jobs[0].data[7] == std::byte{'r'});
     CHECK(t.thread.works());
   }
@@ -105,13 +117,13 @@ TEST_SUITE("threads") {
       "shard thread: a shard works as long as it is connected, and READs come back when it is not any more") {
     ThreadOfShard t;
     REQUIRE(ok(t.use(false)));
-    for (CountedJob& one : t.jobs) t.thread.read(one);
+    for (CountedJob& one : t.jobs) t.thread.make(one);
     t.loop.end_turn();
     CHECK_FALSE(t.runs_until([&] { return t.thread.busy() == 0; }, 100ms));
     t.server.go_away();
     REQUIRE(t.runs_until([&] { return t.thread.busy() == 0; }));
     CHECK_FALSE(t.thread.works());
-    for (const CountedJob& one : t.jobs) CHECK(one.read == 1);
+    for (const CountedJob& one : t.jobs) CHECK(one.ended == 1);
     CHECK_FALSE(t.use(true));
     CHECK_FALSE(t.thread.works());
     t.server.come_back();
@@ -119,23 +131,42 @@ TEST_SUITE("threads") {
     CHECK(t.thread.works());
   }
 
+  TEST_CASE("shard thread: a call that may not be dropped stays, whatever is lost, until the thread ends") {
+    ThreadOfShard t(50ms);
+    for (CountedJob& one : t.jobs) one.is_read = false;
+    REQUIRE(ok(t.use(true)));
+    t.thread.make(t.jobs[0]);
+    t.loop.end_turn();
+    t.server.drop_connections();
+    REQUIRE(t.runs_until([&] { return !t.thread.works(); }));
+    CHECK(t.jobs[0].ended == 0);
+    REQUIRE(ok(t.use(false)));
+    t.thread.make(t.jobs[1]);
+    REQUIRE(t.runs_until([&] { return t.jobs[0].ended == 1; }));
+    CHECK_FALSE(t.runs_until([&] { return t.jobs[1].ended != 0; }, 100ms));
+    CHECK(t.thread.works());
+    t.thread.stop();
+    CHECK(t.jobs[1].ended == 1);
+    CHECK(t.thread.busy() == 0);
+  }
+
   TEST_CASE("shard thread: its end gives back what is under way, and sends what it was given") {
     ThreadOfShard t;
     REQUIRE(ok(t.use(false)));
-    t.thread.read(t.jobs[0]);
+    t.thread.make(t.jobs[0]);
     t.loop.end_turn();
-    t.thread.read(t.jobs[1]);  // not handed over yet
+    t.thread.make(t.jobs[1]);  // not handed over yet
     t.thread.send(t.jobs[2]);
     t.thread.stop();
-    CHECK(t.jobs[0].read == 1);
-    CHECK(t.jobs[1].read == 1);
+    CHECK(t.jobs[0].ended == 1);
+    CHECK(t.jobs[1].ended == 1);
     CHECK(t.jobs[2].sent == 1);
     CHECK(t.jobs[2].data[0] == std::byte{'s'});
     CHECK(t.thread.busy() == 0);
     CHECK_FALSE(t.thread.runs());
     CHECK_FALSE(t.thread.works());
     t.thread.stop();
-    CHECK(t.jobs[0].read == 1);
+    CHECK(t.jobs[0].ended == 1);
   }
 }
 

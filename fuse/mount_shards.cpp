@@ -1,4 +1,4 @@
-#include "fuse/read_shards.h"
+#include "fuse/mount_shards.h"
 
 #include <algorithm>
 #include <system_error>
@@ -9,7 +9,7 @@
 namespace nfsrdma::fuse {
 namespace {
 
-/// The load of a READ, or an answer, is the number of its bytes and this constant.
+/// The load of a READ, a WRITE or an answer is the number of its bytes and this constant.
 constexpr std::size_t kOfEach = 16U << 10;
 /// READs go to shards once the load of the others is kMuch, which is one READ of 256 KiB or thirteen of 4 KiB, and until it
 /// is less than kLittle; and to as many shards as there are times kMuch. With less under way a thread seldom finds several
@@ -19,9 +19,9 @@ constexpr std::size_t kMuch = 256U << 10, kLittle = kMuch / 4;
 }  // namespace
 
 /// A READ of the file system's.
-class ReadShards::Elsewhere final : public SpreadRead, private engine::FastRead::UnderWay {
+class MountShards::Elsewhere final : public SpreadRead, private engine::FastRead::UnderWay {
  public:
-  explicit Elsewhere(ReadShards& all) : all_(all) {}
+  explicit Elsewhere(MountShards& all) : all_(all) {}
   bool start(const engine::ServerFileRef& file, const async::Memory& memory, engine::FastRead& read,
              bool ahead) {
     const std::size_t own = load_of(read.data.size());
@@ -43,49 +43,98 @@ class ReadShards::Elsewhere final : public SpreadRead, private engine::FastRead:
     if (read != nullptr) give_back(*read, *file, count);
   }
 
-  ReadShards& all_;
+  MountShards& all_;
   engine::ServerFileRef file_;
   async::Memory memory_;
   engine::FastRead* read_ = nullptr;  // null: it has been dropped, or this object is idle
 };
 
-ReadShards::Place::Place(async::Loop& loop, connect::Server& server, std::size_t number,
-                         std::chrono::milliseconds patience,
-                         const std::function<void(const std::string&)>& notice)
+/// A WRITE of the engine's, or another call for which no program waits as a rule.
+class MountShards::Write final : private CallJob {
+ public:
+  explicit Write(MountShards& all) : all_(all) {}
+  void begin(Place& place, std::shared_ptr<engine::ShardCall> call, std::size_t bytes) {
+    place_ = &place;
+    call_ = std::move(call);
+    bytes_ = bytes;
+    all_.begins(bytes);
+    place.thread.make(*this);
+  }
+
+ private:
+  async::Task<void> make(engine::Shard& shard) override { return shard.call(*call_); }
+  [[nodiscard]] bool may_be_dropped() const override { return false; }
+  void has_ended() override {
+    const auto call = std::exchange(call_, nullptr);
+    place_->has_ended(all_.counters_.writes, call->is_made() ? std::optional(bytes_) : std::nullopt);
+    all_.ends(bytes_);
+    all_.writes_.give_back(*this);
+    call->ended();
+  }
+
+  MountShards& all_;
+  Place* place_ = nullptr;
+  std::shared_ptr<engine::ShardCall> call_;  // null: idle
+  std::size_t bytes_ = 0;
+};
+
+MountShards::Place::Place(async::Loop& loop, connect::Server& server, std::size_t number,
+                          std::chrono::milliseconds patience,
+                          const std::function<void(const std::string&)>& notice)
     : thread(loop, server.shard_channel_options(), patience),
       maker(
           loop, server, number, thread.channel(),
           [this](std::unique_ptr<engine::Shard> made) { return thread.use(std::move(made)); }, notice) {}
 
-ReadShards::ReadShards(async::Loop& loop, connect::Server& server, std::size_t count,
-                       std::chrono::milliseconds timeout, const TraceControl& trace, Log log)
+void MountShards::Place::has_ended(ShardCounters::Calls& count, std::optional<std::size_t> bytes) {
+  if (!bytes) {
+    ++count.made_again;
+    return;
+  }
+  maker.has_worked();
+  ++count.made;
+  count.bytes += *bytes;
+}
+
+MountShards::MountShards(async::Loop& loop, connect::Server& server, std::size_t count,
+                         std::chrono::milliseconds timeout, const TraceControl& trace, Log log)
     : loop_(loop),
       server_(server),
       count_(count),
       patience_(std::chrono::duration_cast<std::chrono::milliseconds>(engine::Shard::patience(timeout))),
       trace_(trace),
       log_(std::move(log)),
-      making_(loop) {}
-
-ReadShards::~ReadShards() {
-  stop();
+      making_(loop) {
+  server.use_shards(this);
 }
 
-// ---- READs and answers ----
+MountShards::~MountShards() {
+  stop();
+  server_.use_shards(nullptr);
+}
 
-bool ReadShards::start(const engine::ServerFileRef& file, const async::Memory& memory, engine::FastRead& read,
-                       bool ahead) {
+// ---- READs, WRITEs and answers ----
+
+bool MountShards::start(const engine::ServerFileRef& file, const async::Memory& memory,
+                        engine::FastRead& read, bool ahead) {
   Elsewhere& one = reads_.take(*this);
   if (one.start(file, memory, read, ahead)) return true;
   reads_.give_back(one);
   return false;
 }
 
-std::size_t ReadShards::load_of(std::size_t bytes) {
+bool MountShards::start(std::size_t bytes, async::FunctionRef<std::shared_ptr<engine::ShardCall>()> make) {
+  Place* const place = choose(load_, load_of(bytes));
+  if (place == nullptr) return false;
+  writes_.take(*this).begin(*place, make(), bytes);
+  return true;
+}
+
+std::size_t MountShards::load_of(std::size_t bytes) {
   return kOfEach + bytes;
 }
 
-ReadShards::Place* ReadShards::choose(std::size_t others, std::size_t own) {
+MountShards::Place* MountShards::choose(std::size_t others, std::size_t own) {
   if (ended_ || trace_.is_on()) return nullptr;
   spreads_ = others >= (spreads_ ? kLittle : kMuch);
   if (!spreads_ && own < kMuch) return nullptr;
@@ -96,7 +145,7 @@ ReadShards::Place* ReadShards::choose(std::size_t others, std::size_t own) {
 
 /// Returns the least busy of the shards that work, of which no more than `most` are used. With few READs for each of many
 /// shards, each thread would have to be woken for each READ.
-ReadShards::Place* ReadShards::least_busy(std::size_t most) {
+MountShards::Place* MountShards::least_busy(std::size_t most) {
   if (places_.empty()) start_threads();
   Place* best = nullptr;
   std::size_t working = 0;
@@ -112,9 +161,9 @@ ReadShards::Place* ReadShards::least_busy(std::size_t most) {
   return best;
 }
 
-void ReadShards::start_threads() {
+void MountShards::start_threads() {
   const auto notice = [this](const std::string& why) {
-    log_("shards: some READs go without a session of their own: " + why);
+    log_("shards: some READs and WRITEs go without a session of their own: " + why);
   };
   try {
     while (places_.size() < count_)
@@ -126,18 +175,18 @@ void ReadShards::start_threads() {
   }
 }
 
-void ReadShards::stop() {
+void MountShards::stop() {
   ended_ = true;
   making_.drop();
   for (const auto& place : places_) place->thread.stop();
 }
 
-std::size_t ReadShards::working() const {
+std::size_t MountShards::working() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(places_, [](const auto& one) { return one->thread.works(); }));
 }
 
-std::vector<ConnectionState> ReadShards::connections() {
+std::vector<ConnectionState> MountShards::connections() {
   std::vector<ConnectionState> out;
   for (const auto& place : places_) {
     if (place->thread.runs()) out.push_back(place->thread.connection());
