@@ -426,10 +426,7 @@ async::Task<bool> Handshake::end_further(sessionid4 session, async::TimePoint de
 }
 
 async::Task<void> Handshake::destroy_further(sessionid4 session, async::TimePoint deadline) {
-  // If the first session has its id now, the server counts its sessions anew, and has this one no more.
-  bool gone = session == facts_.session_id;
-  nfsstat4 status = NFS4_OK;
-  if (!gone) gone = static_cast<bool>(co_await destroy_session(session, deadline, status));
+  const bool gone = co_await destroy_old_session(session, deadline);
   if (gone) std::erase(destroying_, session);
 }
 
@@ -475,11 +472,12 @@ async::Task<Status> Handshake::call_alone(typename Op::Args args, async::TimePoi
   }
 }
 
-async::Task<void> Handshake::destroy_old_session(sessionid4 session, async::TimePoint deadline) {
-  // The server has begun to count its sessions anew.
-  if (session == facts_.session_id) co_return;
+async::Task<bool> Handshake::destroy_old_session(sessionid4 session, async::TimePoint deadline) {
+  // If the first session has its id now, the server has begun to count its sessions anew, and has this one no more.
+  if (session == facts_.session_id) co_return true;
   nfsstat4 status = NFS4_OK;
-  (void)co_await destroy_session(session, deadline, status);
+  const Status done = co_await destroy_session(session, deadline, status);
+  co_return done.has_value();
 }
 
 /// A session that is gone is what was wanted.

@@ -84,8 +84,8 @@ class Handshake {
   /// the server cannot execute the request any more, and false if the deadline came first.
   async::Task<bool> end_further(sessionid4 session, async::TimePoint deadline);
   /// Destroys a session that was given up, if the server still has it, because the client id could not
-  /// be destroyed before.
-  async::Task<void> destroy_old_session(sessionid4 session, async::TimePoint deadline);
+  /// be destroyed before. Returns whether the server has it no more.
+  async::Task<bool> destroy_old_session(sessionid4 session, async::TimePoint deadline);
   async::Task<Status> reclaim_complete(async::TimePoint deadline);
   /// Fetches the server's lease time, and the most bytes that it takes in one READ and WRITE.
   async::Task<Status> fetch_limits(async::TimePoint deadline);

@@ -87,6 +87,19 @@ class Session final : public ClientLease {
   /// place before, this session's connections would have ended, and server_instance() would say so.
   [[nodiscard]] bool is_answered_since(async::TimePoint when) const { return answered_ > when; }
 
+  /// Reaction to a SEQUENCE that the server has refused.
+  enum class Refused : std::uint8_t {
+    wait,        ///< send the same request in the same slot, after a pause
+    bind,        ///< likewise, once the connection is bound to the session
+    lower_high,  ///< likewise, with a lower sa_highest_slotid
+    uncached,    ///< likewise, without sa_cachethis
+    other_slot,  ///< the slot cannot be used any more
+    executed,    ///< the request was executed, and its Reply is not cached
+    session,     ///< the session is gone
+    caller,      ///< the caller gets the error
+  };
+  static Refused judge_sequence(nfsstat4 status);
+
   [[nodiscard]] Lanes& lanes() { return lanes_; }
   [[nodiscard]] const SessionFacts& facts() const override { return handshake_.facts(); }
   [[nodiscard]] engine::ServerHoldings holdings() const override;
@@ -105,18 +118,6 @@ class Session final : public ClientLease {
                                                async::TimePoint deadline) override;
 
   struct Request;
-  /// Reaction to a SEQUENCE that the server has refused.
-  enum class Refused : std::uint8_t {
-    wait,        ///< send the same request in the same slot, after a pause
-    bind,        ///< likewise, once the connection is bound to the session
-    lower_high,  ///< likewise, with a lower sa_highest_slotid
-    uncached,    ///< likewise, without sa_cachethis
-    other_slot,  ///< the slot cannot be used any more
-    executed,    ///< the request was executed, and its Reply is not cached
-    session,     ///< the session is gone
-    caller,      ///< the caller gets the error
-  };
-  static Refused judge_sequence(nfsstat4 status);
 
   async::Task<Result<CompoundReply>> attempt(Compound& compound, Course& course, Attempt& attempt) override;
   [[nodiscard]] bool may_go_to_shard(const Compound& compound, const Course& course) const;

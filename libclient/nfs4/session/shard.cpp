@@ -51,6 +51,7 @@ PreparedCall::PreparedCall(Compound& compound, std::uint32_t max_response, async
       memory_(compound.data_memory()) {
   rpcrdma::Call call = compound.release(max_response, until);
   message_ = std::move(call.message);
+  outcome_.failure = rpcrdma::Failure::cancelled;
   reply_max_inline_ = call.reply_max_inline;
   reply_max_reduced_ = call.reply_max_reduced;
 }
@@ -61,9 +62,7 @@ void PreparedCall::ended() {
 }
 
 rpc::Outcome PreparedCall::take_outcome() {
-  if (outcome_) return *std::exchange(outcome_, std::nullopt);
-  rpc::Outcome out;
-  out.failure = rpcrdma::Failure::cancelled;
+  rpc::Outcome out = std::move(outcome_);
   out.message = std::move(message_);
   return out;
 }
@@ -81,14 +80,13 @@ rpcrdma::Call PreparedCall::call(const SEQUENCE4args& sequence, async::TimePoint
 }
 
 void PreparedCall::take(rpc::Outcome& outcome) {
-  rpc::Outcome& mine = outcome_.emplace();
-  mine.failure = outcome.failure;
-  mine.error = outcome.error;
-  mine.message = std::move(outcome.message);
-  mine.sends = outcome.sends;
+  message_ = std::move(outcome.message);
+  outcome_.failure = outcome.failure;
+  outcome_.error = outcome.error;
+  outcome_.reply.reset();
   if (!outcome.reply) return;
   const fabric::ConstBytes reply = outcome.reply->message;
-  rpcrdma::Reply& copy = mine.reply.emplace();
+  rpcrdma::Reply& copy = outcome_.reply.emplace();
   copy.trip = outcome.reply->trip;
   copy.long_reply.reset(new std::byte[reply.size()]);
   std::ranges::copy(reply, copy.long_reply.get());
@@ -153,7 +151,7 @@ async::Task<void> Shard::call(engine::ShardCall& given) {
     call.sent_in = session_.id;
     rpcrdma::Call transmission = call.call(sequence, begin_call(call.deadline));
     rpc::Outcome outcome = co_await channel_.call(std::move(transmission));
-    outcome.sends = sends += outcome.sends;
+    sends += outcome.sends;
     if (sends == 0) call.sent_in.reset();
     call.take(outcome);
     if (!outcome.reply) {
@@ -163,20 +161,18 @@ async::Task<void> Shard::call(engine::ShardCall& given) {
     const nfsstat4 status = take_sequence(std::move(*outcome.reply), call.what, *use);
     if (status == NFS4_OK) call.is_made_by(channel_.made_at());
     // The server may still be executing what it got over another connection: once more in the same slot.
-    const bool again = status == NFS4ERR_DELAY && channel_.loop().now() + pause.next() < call.deadline;
-    if (!again) {
+    const bool waits = Session::judge_sequence(status) == Session::Refused::wait;
+    if (!waits || channel_.loop().now() + pause.next() >= call.deadline) {
       leave_slot(call, *use, status);
       co_return;
     }
-    call.restore(call.take_outcome().message);
     co_await channel_.loop().sleep_for(pause.take());
   }
 }
 
 /// Ends the use of a slot whose request has an answer. `status`: of SEQUENCE.
 void Shard::leave_slot(PreparedCall& call, SlotTable::Use& use, nfsstat4 status) {
-  if (status == NFS4ERR_RETRY_UNCACHED_REP) {
-    // The server has executed the request, and does not keep its answer.
+  if (Session::judge_sequence(status) == Session::Refused::executed) {
     call.sent_in.reset();
     use.answered();
   } else if (status != NFS4_OK) {

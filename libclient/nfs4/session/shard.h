@@ -87,7 +87,6 @@ class PreparedCall final : public engine::ShardCall {
   [[nodiscard]] bool is_given_up() const { return given_up_; }
   /// Takes the message out, for one transmission.
   [[nodiscard]] rpcrdma::Call call(const SEQUENCE4args& sequence, async::TimePoint until);
-  void restore(xdr::Message message) { message_ = std::move(message); }
   const char* const what;
   const async::TimePoint deadline;
   const std::uint64_t epoch;
@@ -102,7 +101,7 @@ class PreparedCall final : public engine::ShardCall {
   const std::size_t sequence_at_;
   const async::Memory memory_;
   std::atomic<bool> given_up_ = false;
-  std::optional<rpc::Outcome> outcome_;
+  rpc::Outcome outcome_;  // without the message
   std::optional<async::TimePoint> made_by_;
   bool ended_ = false;
   std::coroutine_handle<> waiting_;

@@ -97,10 +97,15 @@ struct Sharded : Scene {
     if (!ok(client->run(file->read(room(data), 0)))) return {};
     return data;
   }
-  /// The next WRITEs are not looked at before let_go().
-  void keep_writes() { server.hold(OP_WRITE, false); }
-  void keep_no_more() { server.hold(OP_NVERIFY, false); }  // which nobody sends
-  void let_go() { server.release_first(); }
+  /// Begins a write whose WRITE is with the server, which does not look at it before release_first(). Other WRITEs pass.
+  async::Task<Result<std::size_t>> kept_write(const std::string& text) {
+    server.hold(OP_WRITE, false);
+    auto task = writing(text);
+    client->start(task);
+    REQUIRE(soon([&] { return server.held() == 1; }));
+    server.hold(OP_NVERIFY, false);  // which nobody sends
+    return task;
+  }
 
   OpenRef file;
   std::optional<rpc::Channel> shard_channel;
@@ -200,17 +205,13 @@ TEST_CASE("shard: a WRITE whose connection is lost has an effect once, and its s
 TEST_CASE("shard: a WRITE that comes late is not executed any more when the session has made it again") {
   Sharded s;
   s.ask();
-  s.keep_writes();
-  auto first = s.writing("abcde");
-  s.client->start(first);
-  REQUIRE(s.soon([&] { return s.server.held() == 1; }));
-  s.keep_no_more();
+  auto first = s.kept_write("abcde");
   REQUIRE(s.client->turn_until([&] { return first.done(); }, 100s));
   CHECK(*first.await_resume() == 5);
   CHECK(s.calls->failed == 1);
   CHECK(s.server.succeeded(OP_DESTROY_SESSION) == 1);
   CHECK(*s.write("fghij") == 5);
-  s.let_go();
+  s.server.release_first();
   s.client->turn_for(10ms);
   CHECK(s.contents() == "fghij56789");
   CHECK_FALSE(s.shard->works());
@@ -300,14 +301,8 @@ TEST_CASE("shard: where every connection has to be bound it makes nothing, and i
 TEST_CASE("shard: a caller that goes away leaves the call its memory; its session ends without it") {
   Sharded s;
   s.ask();
-  s.keep_writes();
-  {
-    auto gone = s.writing("abcde");
-    s.client->start(gone);
-    REQUIRE(s.soon([&] { return s.server.held() == 1; }));
-  }
-  s.keep_no_more();
-  s.let_go();
+  (void)s.kept_write("abcde");
+  s.server.release_first();
   REQUIRE(s.soon([&] { return s.calls->made == 1; }));
   CHECK(s.contents() == "abcde56789");
 }
